@@ -296,9 +296,8 @@ def _why(system: System, parts: Mapping[str, float], found: Mapping[str, float])
         words += f", {more} {second} would need"
     if binds.endswith(_PLANNED):
         planned = units.format_rate(system.nic)
-        above = system.wire / system.nic - 1
-        words += f"; {system.library} counts {planned} for a NIC behind PCIe, "
-        words += f"and the NIC itself has {100 * above:.0f} % more"
+        above = 100 * (system.wire / system.nic - 1)
+        words += f"; {system.library} counts {planned} for a NIC behind PCIe, and the NIC itself has {above:.0f} % more"
     return words
 
 

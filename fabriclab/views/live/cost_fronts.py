@@ -328,7 +328,7 @@ def curve_layers(here: Offered, price: int, sent: float) -> dict[str, Layer]:
     step = 10.0 if high < 60 else 25.0
     up = tick_layers(np.arange(0.0, high, step), to_y, change_name, _SIDE_X, False)
     across = tick_layers(
-        np.array([100.0, 200.0, 400.0, 800.0, 1600.0]), to_x, "{:g}".format, (top, foot), True
+        np.array([100.0, 200.0, 400.0, 800.0, 1600.0]), to_x, "{:,g}".format, (top, foot), True
     )
     return {
         "title": heading(16.0, text("live.cost_front.curve")),

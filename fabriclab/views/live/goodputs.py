@@ -12,6 +12,7 @@ from fabriclab.operations.checkpoints import Checkpoints, TimeSpent
 from fabriclab.texts import text
 from fabriclab.views.live.queues import view_of
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table
+from fabriclab.views.page import plain
 from fabriclab.views.scene import (
     COLOUR,
     EDGE,
@@ -134,7 +135,7 @@ def checkpoints(
 
 def _controls() -> dict[str, Control]:
     """Return everything that a reader may set."""
-    names = tuple(units.format_time(seconds) for seconds in _RESTARTS)
+    names = tuple(plain(units.format_time(seconds)) for seconds in _RESTARTS)
     return {
         "gpus": Choice(_SIZES),
         "interval": Slider(_SHORTEST, _LONGEST, unit="min", log=True),
@@ -222,7 +223,7 @@ def setting_words(here: State) -> str:
         "live.checkpoints.setting",
         hours=here.job.mtbf / _IN_AN_HOUR,
         write=units.format_time(here.job.write),
-        restart=units.format_time(here.job.restart),
+        restart=plain(units.format_time(here.job.restart)),
     )
 
 
@@ -388,7 +389,12 @@ def size_layers(here: State) -> dict[str, Layer]:
         "axis": texts(
             EDGE,
             34.0,
-            [text("live.checkpoints.restart_of", restart=units.format_time(here.job.restart))],
+            [
+                text(
+                    "live.checkpoints.restart_of",
+                    restart=plain(units.format_time(here.job.restart)),
+                )
+            ],
             colour=COLOUR["soft"],
         ),
         **grid,
