@@ -473,6 +473,9 @@ def test_a_mistake_is_named_with_its_sentence_in_one_line():
     assert found.mistake == "doubled"
     assert "The square of x is x times x, and not two times x." in found.said
     assert any(sentence("ex.off_exact").fullmatch(said) for said in found.said)
+    assert any(sentence("ex.low").fullmatch(said) for said in found.seen)
+    larger = verdict(lambda x: x * x + 1)
+    assert any(sentence("ex.high").fullmatch(said) for said in larger.seen)
     files.remove("square")
     assert misconception("square-a", "doubled") == ""
 
