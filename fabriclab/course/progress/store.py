@@ -41,6 +41,10 @@ SECTIONS: dict[str, dict[str, Any]] = {
     "drills": _TRIED,
     "ledger": {"step": _NUMBER, "lesson": str},
     "chosen": {},
+    "tests": {
+        "answers": list
+    },  # of the assessment: each with its question, whether it is right, and the mistake
+    "ratings": {"marks": list},  # of texts, by the learner or a peer: a mark for each criterion
 }
 _REVEALED = {"truth": _NUMBER, "model": _NUMBER | None, "how": str}
 _REVIEWS = (1, 7, 30)  # days from one right answer to the next review
@@ -115,6 +119,17 @@ def _parsed(place: Path) -> dict[str, Any] | None:
             if _is_sound(found):
                 return found
     return None
+
+
+def read_file(place: str | os.PathLike[str]) -> dict[str, Any] | None:
+    """Return the content of somebody's progress file in today's format, or None if it is no such file.
+
+    Raises
+    ------
+    NewerFile
+        If a newer fabriclab wrote it.
+    """
+    return _parsed(Path(place))
 
 
 def _migrated(found: dict[str, Any]) -> dict[str, Any]:
@@ -236,7 +251,7 @@ def import_progress(path: str | os.PathLike[str]) -> Shown:
     InputRefused, NewerFile
         If it is no progress file, or was written by a newer fabriclab. Neither that file nor your own is changed.
     """
-    found = _parsed(Path(path))
+    found = read_file(path)
     if found is None:
         raise InputRefused(text("progress.foreign", path=path))
     n_new = 0
