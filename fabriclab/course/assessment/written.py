@@ -217,7 +217,7 @@ def rate(what: str, page: str, marks: Sequence[int] | None = None, *, by: str = 
 
 def _rated(what: str, lines: Sequence[Criterion]) -> Shown:
     """Return all ratings of a page side by side, with where they differ most."""
-    ratings = {}
+    ratings: dict[str, list[int]] = {}
     for name, marks in _ratings_of(f"page {what}"):
         if len(marks) == len(lines):
             ratings[name or text("rubric.self")] = marks
