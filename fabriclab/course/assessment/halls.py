@@ -136,7 +136,9 @@ class _Built:
         self.leaves = list(self.rails)
         self.cables = self._cables()
         half = _RADIX // 2
-        self.ports: list[dict[str, Any]] = [{"leaf": leaf, "down": half, "up": half} for leaf in self.leaves]
+        self.ports: list[dict[str, Any]] = [
+            {"leaf": leaf, "down": half, "up": half} for leaf in self.leaves
+        ]
         self.settings = self._settings()
         rate = units.rate(_RATE)
         self.measured = []
