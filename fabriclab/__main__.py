@@ -7,7 +7,7 @@ from pathlib import Path
 
 import fabriclab
 from fabriclab import errors, validate
-from fabriclab.course import checks
+from fabriclab.course import assessment, checks
 from fabriclab.course.grading import commands
 from fabriclab.texts import text
 
@@ -16,7 +16,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run a command (by default the greeting), print its result, and return the exit code."""
     parser = argparse.ArgumentParser(prog="fabriclab", description=__doc__)
     parser.add_argument("--version", action="version", version=f"fabriclab {fabriclab.__version__}")
-    parser.set_defaults(deed=checks.hello, on=None, run=None, diagnose=False)
+    parser.set_defaults(deed=checks.hello, on=None, run=None, diagnose=False, topics=False)
     parts = parser.add_subparsers()
     commands.add_to(parts)
     wrong = parts.add_parser(
@@ -32,6 +32,10 @@ def main(argv: list[str] | None = None) -> int:
     logs.add_argument("--html", metavar="FILE", help="write the page as an HTML file")
     logs.add_argument("--system", metavar="NAME", help="the cluster, as fabriclab.system takes it")
     logs.set_defaults(run=None, diagnose=True)
+    topics = parts.add_parser("topics", help="the weakest topics of a class that took the test")
+    topics.add_argument("folder", metavar="FOLDER", help="the progress files of its learners")
+    topics.add_argument("--html", metavar="FILE", help="write the table as an HTML file")
+    topics.set_defaults(topics=True)
     progress = parts.add_parser("progress", help="what you predicted and answered")
     progress.set_defaults(deed=checks.progress)
     deeds = progress.add_subparsers()
@@ -48,6 +52,8 @@ def main(argv: list[str] | None = None) -> int:
         return int(commands.run(given))
     if given.diagnose:
         return _diagnose(given)
+    if given.topics:
+        return _topics(given)
     try:
         sys.stdout.write(f"{given.deed(*filter(None, [given.on]))}\n")
     except (checks.InputRefused, checks.NewerFile, OSError) as error:
@@ -74,6 +80,17 @@ def _diagnose(given: argparse.Namespace) -> int:
     if given.html:
         found.save(given.html)
     shown = json.dumps(found.as_list(), indent=1) if given.json else str(found)
+    sys.stdout.write(f"{shown}\n")
+    return 0
+
+
+def _topics(given: argparse.Namespace) -> int:
+    """Print the topics of a class, the weakest first."""
+    try:
+        shown = assessment.class_topics(given.folder, file=given.html)
+    except (checks.InputRefused, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
     sys.stdout.write(f"{shown}\n")
     return 0
 
