@@ -381,12 +381,11 @@ def faults_by_rule(hall):
     for row in hall.ports:
         if row["up"] < 8:
             found["uplinks"] = row["leaf"]
-    line_rate = fabriclab.units.parse("400 Gb/s", "rate")
     for row in hall.measured:
-        if row["rate [B/s]"] < 0.9 * line_rate:
+        if row["rate [B/s]"] < 0.9 * hall.rate:
             found["slow"] = row["NIC"]
     for name, row in hall.table_of_settings().values.items():
-        needed = fabriclab.engines.packet.headroom("400 Gb/s", hall.fabric.length.max(), frame=9216)
+        needed = fabriclab.engines.packet.headroom(hall.rate, hall.longest, frame=hall.frame)
         if float(row["pfc_headroom"]) < needed:
             found["headroom"] = name
         if int(row["ecn_kmin"]) >= int(row["pfc_xoff"]):

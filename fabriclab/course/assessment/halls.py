@@ -27,10 +27,11 @@ __all__ = ["FAULTS", "Hall", "audit"]
 # illustrative: a hall that fits on a page, wired by rail, every leaf with as many ports up as down
 _SERVERS, _GPUS, _RADIX = 16, 4, 16
 _RACK = 4  # illustrative: servers in a rack
-_RATE = "400 Gb/s"
+_RATE = "400 Gb/s"  # illustrative: that of the running case
 _FRAME = 9216  # illustrative: longest frame of the hall [B]
 _BETWEEN = 30.0  # illustrative: length of cables between leaves and spines [m]
 _NEAR, _FAR = 1.5, 12.0  # illustrative: from a NIC to a leaf in its rack, and in the next racks [m]
+_SHORT = 3.0  # illustrative: cable for which the too small headroom was set [m]
 _SPARE = 1.2  # illustrative: headroom that was set, as a multiple of what is needed
 _KMIN, _XOFF = 400_000, 1_000_000  # illustrative: marks begin well below the pause [B]
 _REACHED = (0.955, 0.985)  # illustrative: part of line rate that a healthy NIC was measured with
@@ -64,6 +65,21 @@ class Hall:
     settings: str
     measured: list[dict[str, Any]]
     planted: Mapping[str, str] = field(repr=False)  # name of the fault -> place
+
+    @property
+    def rate(self) -> float:
+        """Line rate of all ports. [B/s]."""
+        return units.rate(_RATE)
+
+    @property
+    def longest(self) -> float:
+        """Length of the longest cable between two switches. [m]."""
+        return float(self.fabric.length.max())
+
+    @property
+    def frame(self) -> int:
+        """Longest frame, with headers and checksum. [B]."""
+        return _FRAME
 
     def table_of_settings(self) -> Settings:
         """Return the settings as a table that `fabriclab.operations.find_drift` compares."""
@@ -230,7 +246,7 @@ def _mtu(hall: _Built) -> str:
 
 def _headroom(hall: _Built) -> str:
     row = hall.rng.choice(hall.settings)
-    row["pfc_headroom"] = round(headroom(_RATE, 3.0, frame=_FRAME), -3)  # enough for 3 m
+    row["pfc_headroom"] = round(headroom(_RATE, _SHORT, frame=_FRAME), -3)
     return str(row["switch"])
 
 
