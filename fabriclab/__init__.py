@@ -28,6 +28,13 @@ _HOME = {
     "doctor": "diagnosis",
     "what_if": "diagnosis",
     "draw": "views",
+    "audit": "course.assessment",
+    "calibration": "course.assessment",
+    "exam": "course.assessment",
+    "interview": "course.assessment",
+    "rate": "course.assessment",
+    "rubric": "course.assessment",
+    "strengths": "course.assessment",
     "after_guess": "course.checks",
     "check": "course.checks",
     "choose_path": "course.checks",
@@ -49,6 +56,7 @@ _HOME = {
 }
 # The module that each public name stands for.
 _MODULES = {
+    "assessment": "course.assessment",
     "catalog": "catalog",
     "checks": "course.checks",
     "circuits": "circuits",

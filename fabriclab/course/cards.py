@@ -241,7 +241,7 @@ def number(unit: str, typed: str, *, still: bool) -> str:
         told = html.escape(text("card.yours", answer=typed))
         return f"<p>{told}</p>" if typed else ""
     label = html.escape(text("card.answer"))
-    check = _button("check", text("card.check"), "fl-main")
+    check = press_button("check", text("card.check"), "fl-main")
     return (
         f'<div class="fl-row"><input class="fl-field" name="answer" data-enter="check" inputmode="decimal"'
         f' autocomplete="off" aria-label="{label}" value="{html.escape(typed)}">{unit_shown}'
@@ -249,7 +249,7 @@ def number(unit: str, typed: str, *, still: bool) -> str:
     )
 
 
-def _button(name: str, label: str, look: str = "") -> str:
+def press_button(name: str, label: str, look: str = "") -> str:
     """Return a button that the page tells Python about."""
     return f'<button type="button" class="fl-press {look}" data-press="{name}">{html.escape(label)}</button>'
 
@@ -464,8 +464,8 @@ def fields(typed: Mapping[str, str]) -> str:
             f'<label>{label}<input class="fl-field" name="{name}" data-read inputmode="decimal"'
             f' autocomplete="off" value="{written}"></label>'
         )
-    row = _button("pass", text("form.no_idea"), "fl-quiet")
-    row += _button("store", text("form.commit"), "fl-main")
+    row = press_button("pass", text("form.no_idea"), "fl-quiet")
+    row += press_button("store", text("form.commit"), "fl-main")
     return f'<div class="fl-three">{"".join(boxes)}<span class="fl-end">{row}</span></div>'
 
 

@@ -119,6 +119,12 @@ class Shown:
         stripe = f"border-left:4px solid {STRIPES[self.state]};padding-left:8px"
         return f'<div style="{stripe}">{inner}</div>'
 
+    def html(self) -> str:
+        """Return sentences and tables as HTML, for a page to print; pictures and cards are left out."""
+        parts = [part.html() for part in self.parts]
+        inner = [_html_lines(self.lines), self._html_table(), *parts, _html_lines(self.after)]
+        return "".join(inner)
+
     def _html_table(self) -> str:
         """Return the table as HTML, or an empty text if it has no rows."""
         if not self.rows:

@@ -1,6 +1,7 @@
 """A picture to show to others: one number, one claim, and a guess beside what came out; 1200 x 630 px."""
 
 import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from fabriclab.texts import text
 from fabriclab.views.page import styled
 from fabriclab.views.scene import log_axis
 
-__all__ = ["share_picture"]
+__all__ = ["share_picture", "strengths_picture"]
 
 _WIDTH, _HEIGHT = 1200, 630  # [px]
 _DOTS = 100  # per inch
@@ -30,6 +31,10 @@ _SPINES, _LEAVES, _GPUS = 4, 8, 4  # the last: of each leaf
 _FABRIC_LEFT = 760.0  # [px]
 _ROWS = (64.0, 136.0, 208.0)  # of spines, leaves and GPUs [px]
 _BESIDE = 40.0  # least distance from the number [px]
+
+# Shares by topic: names on the left, bars beside them.
+_BARS_TOP, _BARS_BOTTOM = 306.0, 596.0  # [px]
+_BARS_LEFT = 380.0  # [px]
 
 
 @styled
@@ -84,6 +89,57 @@ def share_picture(
     _draw_ruler(ax, ends, guess, truth, unit, colour)
 
     alt = f"{number} {sign}: {claim.rstrip('.')}. {said}"
+    figure.savefig(path, dpi=_DOTS, facecolor=colour["paper"], metadata={"Title": alt})
+    return alt
+
+
+@styled
+def strengths_picture(
+    path: Path, *, theme: str, level: str, said: str, shares: Mapping[str, float]
+) -> str:
+    """Write a picture of somebody's level and strengths as PNG, and return its alternative text.
+
+    Parameters
+    ----------
+    path : Path
+        The file to write.
+    theme : {"light", "dark"}
+        Its colours.
+    level, said : str
+        The level in a word or two, and a sentence below it.
+    shares : mapping of str to float
+        Topic -> share of right answers, the strongest first. 0..1
+    """
+    colour = {name: getattr(hues, theme) for name, hues in TOKENS.items()}
+    figure = Figure((_WIDTH / _DOTS, _HEIGHT / _DOTS), dpi=_DOTS, facecolor=colour["paper"])
+    FigureCanvasAgg(figure)
+    ax = figure.add_axes((0, 0, 1, 1), facecolor=colour["paper"])
+    ax.set_axis_off()
+    ax.set(xlim=(0, _WIDTH), ylim=(_HEIGHT, 0))
+
+    _write(ax, _LEFT, 72, "fabriclab", 20, colour["soft"], bold=True)
+    _write(ax, _LEFT - 3, 190, level, 96, colour["ink"], bold=True, level="baseline")
+    _write(ax, _LEFT, 244, said, 26, colour["soft"])
+    row = (_BARS_BOTTOM - _BARS_TOP) / len(shares)
+    wide = _RIGHT - 60 - _BARS_LEFT
+    for place, (topic, share) in enumerate(shares.items()):
+        y = _BARS_TOP + row * (place + 0.5)
+        _write(ax, _BARS_LEFT - 16, y, topic, 19, colour["ink"], side="right")
+        ends = [_BARS_LEFT, _BARS_LEFT + wide]
+        ax.plot(ends, [y, y], color=colour["line"], lw=1.2)
+        bar = FancyBboxPatch(
+            (_BARS_LEFT, y - 0.28 * row),
+            max(wide * share, 2.0),
+            0.56 * row,
+            boxstyle="round,pad=0,rounding_size=3",
+            fc=colour["accent"] if not place else colour["edge"],
+            ec="none",
+        )
+        ax.add_artist(bar)
+        _write(ax, _RIGHT, y, f"{100 * share:.0f} %", 19, colour["ink"], side="right")
+
+    listed = ", ".join(f"{topic} {100 * share:.0f} %" for topic, share in shares.items())
+    alt = f"{level}: {said}. {listed}"
     figure.savefig(path, dpi=_DOTS, facecolor=colour["paper"], metadata={"Title": alt})
     return alt
 

@@ -8,6 +8,10 @@ from pathlib import Path
 
 from fabriclab import units
 from fabriclab.core import as_html
+from fabriclab.course.assessment import ladder
+from fabriclab.course.assessment.bank import topic_name
+from fabriclab.course.assessment.classes import compare, count_levels, latest_answers
+from fabriclab.course.assessment.links import lesson_name
 from fabriclab.course.checks.courses import minutes_of
 from fabriclab.course.checks.predictions import label
 from fabriclab.course.classroom.collected import Class, Student
@@ -42,6 +46,7 @@ def write(students: Class, path: Path, *, names: bool = False) -> None:
     talks = path.with_name(f"{path.stem}-talks{path.suffix}")
     found = topics(students.students)
     body = [*_summary(students, found), *_weakest(found), *_topics(found)]
+    body += _final_test(students.students)
     for topic in found:
         body += _topic(topic)
     body += _equal(equal_values(students.students), names=names)
@@ -127,6 +132,37 @@ def _share_cell(share: float) -> str:
     if math.isnan(share):
         return "<td>-"
     return f"<td class={shade(share, 1)}>{_percent(share)}"
+
+
+def _final_test(students: Sequence[Student]) -> list[str]:
+    """Return the topics of the final test, the weakest first, and the levels; nothing if nobody took it."""
+    answers = [own for student in students if (own := latest_answers(student.kept))]
+    if not answers:
+        return []
+    found = compare(answers)
+    weak = ", ".join(topic_name(one.topic) for one in found[:3])
+    levels = []
+    for level, n in count_levels(answers).items():
+        levels.append(f"{text(f'level.short.{level}')}: {n}")
+    rows = []
+    for one in found:
+        low, high = ladder.interval(one.right, one.asked)
+        rows.append(
+            (
+                topic_name(one.topic),
+                _percent(one.right / one.asked),
+                text("exam.interval", low=low, high=high),
+                str(one.asked),
+                f"{-100 * one.behind:+.0f}",
+                "; ".join(f"{mistake} ({n})" for mistake, n in one.mistakes) or "-",
+                lesson_name(one.lesson) if one.lesson else "-",
+            )
+        )
+    said = " ".join(
+        (text("class.exam.weak", topics=weak), text("class.levels", levels=", ".join(levels)))
+    )
+    table = as_html([text("class.head").split("|"), *rows], text("class.exam.how"))
+    return [tag("h2", text("class.exam")), tag("p", said), table]
 
 
 # One topic -------------------------------------------------------------------------------------------------------

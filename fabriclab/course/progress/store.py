@@ -41,6 +41,10 @@ SECTIONS: dict[str, dict[str, Any]] = {
     "drills": _TRIED,
     "ledger": {"step": _NUMBER, "lesson": str},
     "chosen": {},
+    "tests": {
+        "answers": list
+    },  # of the assessment: each with its question, whether it is right, and the mistake
+    "ratings": {"marks": list},  # of texts, by the learner or a peer: a mark for each criterion
 }
 _REVEALED = {"truth": _NUMBER, "model": _NUMBER | None, "how": str}
 _REVIEWS = (1, 7, 30)  # days from one right answer to the next review
@@ -101,7 +105,13 @@ def _move_aside(place: Path) -> None:
 
 
 def parsed(place: Path) -> dict[str, Any] | None:
-    """Return the content of a file in today's format, or None if it is broken."""
+    """Return the content of somebody's progress file in today's format, or None if it is broken or no such file.
+
+    Raises
+    ------
+    NewerFile
+        If a newer fabriclab wrote it.
+    """
     data = place.read_bytes()
     # A file that is nested differently fails when it is first indexed.
     with contextlib.suppress(AttributeError, LookupError, TypeError, ValueError):
