@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from fabriclab.diagnosis import host_tools, structured
-from fabriclab.diagnosis.lines import Line, Source, messages, open_source
+from fabriclab.diagnosis.messages import messages, without_messages
 from fabriclab.diagnosis.nccl_log import NcclLog, read_nccl_log
 from fabriclab.diagnosis.tables import (
     BandwidthTable,
@@ -22,6 +22,7 @@ from fabriclab.diagnosis.tables import (
 )
 from fabriclab.errors import FileFormat
 from fabriclab.gpudirect.tools import Topology, read_topo
+from fabriclab.importers.lines import Line, Source, open_source
 
 __all__ = ["Case", "Understood", "read_case"]
 
@@ -155,7 +156,7 @@ def read_case(files: Sequence[str | os.PathLike[str]], **texts: Any) -> Case:
     for source in sources:
         said = messages(source)
         spoken += said
-        words = _take(case, source.without_messages())
+        words = _take(case, without_messages(source))
         if said:
             words.insert(0, f"{len(said):,} messages of NCCL")
         case.understood.append(

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from fabriclab.diagnosis.lines import Line, Source, unprefixed
+from fabriclab.importers.lines import Line, Source, unprefixed
 
 __all__ = [
     "Gid",

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from fabriclab.diagnosis.lines import Line, Message
+from fabriclab.diagnosis.messages import Message
+from fabriclab.importers.lines import Line
 
 __all__ = ["Channel", "Device", "Distance", "NcclLog", "Setting", "read_nccl_log"]
 
@@ -164,7 +165,7 @@ def read_nccl_log(messages: Iterable[Message]) -> NcclLog:
     Parameters
     ----------
     messages : iterable of Message
-        From `fabriclab.diagnosis.lines.messages`.
+        From `fabriclab.diagnosis.messages.messages`.
     """
     log = NcclLog(list(messages))
     for message in log.messages:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from fabriclab.diagnosis.host_tools import PcieDevice, Timeout
-from fabriclab.diagnosis.lines import Line, Source
+from fabriclab.importers.lines import Line, Source
 
 __all__ = [
     "FabricLink",

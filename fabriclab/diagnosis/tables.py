@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from fabriclab.core import bus_factor
-from fabriclab.diagnosis.lines import Line, Source, unprefixed
+from fabriclab.importers.lines import Line, Source, unprefixed
 
 __all__ = [
     "BandwidthTable",

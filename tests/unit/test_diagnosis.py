@@ -6,11 +6,11 @@ import pytest
 
 import fabriclab as fl
 from fabriclab.__main__ import main
-from fabriclab.diagnosis.lines import messages as messages_of
-from fabriclab.diagnosis.lines import open_source
+from fabriclab.diagnosis.messages import messages as messages_of
 from fabriclab.diagnosis.suspicion import causes
 from fabriclab.diagnosis.tables import read_bandwidths
 from fabriclab.errors import FileFormat
+from fabriclab.importers import open_source
 
 
 def first(*texts, **named):
@@ -95,7 +95,7 @@ def test_a_file_in_utf_16_is_read(tmp_path):
 
 
 def test_what_is_no_file_says_so(tmp_path):
-    with pytest.raises(FileFormat, match="must be the path of what a tool printed"):
+    with pytest.raises(FileFormat, match="must be the path of a file, or the text"):
         fl.doctor(tmp_path / "none.log")
     with pytest.raises(ValueError, match="at least one file"):
         fl.doctor()

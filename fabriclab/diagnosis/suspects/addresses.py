@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from fabriclab.diagnosis.case import Case
-from fabriclab.diagnosis.lines import Line
 from fabriclab.diagnosis.nccl_log import Channel
 from fabriclab.diagnosis.suspicion import Suspicion
+from fabriclab.importers.lines import Line
 from fabriclab.registry import register
 
 _QUEUE_PAIR = re.compile(

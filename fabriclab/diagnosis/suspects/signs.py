@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 
 from fabriclab.diagnosis.case import Case
-from fabriclab.diagnosis.lines import Line
 from fabriclab.diagnosis.suspicion import Suspicion, causes
+from fabriclab.importers.lines import Line
 from fabriclab.registry import register
 
 

@@ -1,10 +1,9 @@
-"""Readers of logs that tools print: nccl-tests and rccl-tests, in all their versions since 2016."""
+"""Logs of nccl-tests and rccl-tests, in all their versions since 2016."""
 
 import os
 import re
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from pathlib import Path
 
 import numpy as np
 
@@ -12,11 +11,9 @@ from fabriclab import units
 from fabriclab.catalog.published import identifier
 from fabriclab.core import Flags, Floats, Result, bus_factor
 from fabriclab.errors import FileFormat
+from fabriclab.importers.lines import open_text
 
-__all__ = [
-    "read_nccl_tests",
-    "text_lines",
-]
+__all__ = ["read_nccl_tests"]
 
 _HEADER = re.compile(r"\b(size|bytes)\s+(?:count|N)\s+type\s+(.*?)\s*((?:cpu)?time\s.*)")
 _ROW = re.compile(
@@ -92,34 +89,8 @@ class _Table:
             self.rows.append(_Row(line, float(found[1]), found[3], redop, root, cells))
 
 
-def text_lines(source: str | os.PathLike[str]) -> list[str]:
-    """Return the lines of a file, or of the text itself if ``source`` has several lines.
-
-    Raises
-    ------
-    FileFormat
-        If ``source`` is a text of one line, and no file has that name.
-    """
-    if isinstance(source, str) and ("\n" in source or not source):
-        return source.splitlines()
-    if isinstance(source, str) and not _is_there(source):
-        raise FileFormat(
-            "source must be the path of a file, or the text that a tool printed, with its line ends, "
-            f"got {source!r:.80}, and there is no such file"
-        )
-    return Path(source).read_text(encoding="utf-8", errors="replace").splitlines()
-
-
-def _is_there(name: str) -> bool:
-    """Return whether there is a file of a name; a name too long for any file is that of none."""
-    try:
-        return Path(name).exists()
-    except (OSError, ValueError):
-        return False
-
-
 def read_nccl_tests(
-    path: str | os.PathLike[str],
+    source: str | os.PathLike[str],
     *,
     collective: str | None = None,
     n_ranks: int | None = None,
@@ -135,8 +106,8 @@ def read_nccl_tests(
 
     Parameters
     ----------
-    path : path-like
-        The log.
+    source : path or str
+        The log: a file, or its text.
     collective : str, optional
         The collective that ran, in any spelling; needed if the log does not say.
     n_ranks : int, optional
@@ -157,9 +128,9 @@ def read_nccl_tests(
     ValueError
         If the collective or the number of ranks is neither given nor in the log, or does not fit its figures.
     """
-    name = Path(path).name
+    name, text, _ = open_text(source)
     in_place = units.flag(in_place, "in_place")
-    tables = _scan(Path(path).read_text(encoding="utf-8", errors="replace"))
+    tables = _scan(text)
     full = [table for table in tables if table.rows]
     if not full:
         where = "no line with size, count, type and time"
