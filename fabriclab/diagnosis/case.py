@@ -21,8 +21,9 @@ from fabriclab.diagnosis.tables import (
     read_perftest,
 )
 from fabriclab.errors import FileFormat
+from fabriclab.gpudirect.rdma_ports import scan_ibv_devinfo, scan_rdma_link
 from fabriclab.gpudirect.tools import Topology, read_topo
-from fabriclab.importers.lines import Line, Source, open_source
+from fabriclab.importers.lines import Line, Scan, Source, open_source
 
 __all__ = ["Case", "Understood", "read_case"]
 
@@ -195,7 +196,7 @@ def _take(case: Case, source: Source) -> list[str]:
     case.modules += modules
     pcie = list(host_tools.pcie_devices(source))
     case.pcie += pcie
-    ports = list(host_tools.port_states(source)) + list(host_tools.infiniband_ports(source))
+    ports = _ports(case, source)
     if ports:
         case.ports[source.name] = ports
     variables = list(host_tools.variables(source))
@@ -240,6 +241,30 @@ def _take(case: Case, source: Source) -> list[str]:
     if topology:
         words.append("a matrix of nvidia-smi topo -m")
     return words
+
+
+def _ports(case: Case, source: Source) -> list[host_tools.PortState]:
+    """Return the ports that any tool printed, and note what cannot be read of them."""
+    ports = list(host_tools.netdev_ports(source))
+    if "hca_id" in source.text:
+        scan = scan_ibv_devinfo(source)
+        ports += host_tools.rdma_ports(scan)
+        _note_unread(case, scan, "ports of ibv_devinfo")
+    if "state " in source.text:
+        scan = scan_rdma_link(source)
+        ports += host_tools.rdma_ports(scan)
+        _note_unread(case, scan, "ports of rdma link")
+    ports += host_tools.infiniband_ports(source)
+    return ports
+
+
+def _note_unread(case: Case, scan: Scan[Any], what: str) -> None:
+    """Note how many lines of a format could not be read, with the first of them."""
+    if scan.unread:
+        first = scan.unread[0]
+        case.skipped.append(
+            f"{first.line.file}: {len(scan.unread)} {what} cannot be read; line {first.line.number}: {first.why:.200}"
+        )
 
 
 def _topology(case: Case, source: Source) -> bool:

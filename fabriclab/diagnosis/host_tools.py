@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from fabriclab.importers.lines import Line, Source, unprefixed
+from fabriclab.gpudirect import RdmaPort
+from fabriclab.importers.lines import Line, Scan, Source, unprefixed
 
 __all__ = [
     "Gid",
@@ -225,41 +226,23 @@ def _blocks(source: Source) -> Iterator[list[Line]]:
 
 
 _NETDEV = re.compile(r"^\s*(\S+) port (\d+) ==> (\S+) \((\w+)\)")
-_RDMA = re.compile(r"^\s*(?:link |\d+/\d+: )(\S+)/(\d+):? .*?state (\w+)(?:.*?netdev (\S+))?")
-_HCA = re.compile(r"^\s*hca_id:\s*(\S+)")
-_STATE = re.compile(r"^\s*state:\s*PORT_(\w+)")
-_MTU = re.compile(r"^\s*active_mtu:\s*(\d+)")
 
 
-def port_states(source: Source) -> Iterator[PortState]:
-    """Yield the ports of ``ibdev2netdev``, ``rdma link`` and ``ibv_devinfo``."""
-    device = ""
-    state: tuple[bool, Line] | None = None
+def netdev_ports(source: Source) -> Iterator[PortState]:
+    """Yield the ports of ``ibdev2netdev``."""
     for line in source.lines:
-        text = line.text
-        netdev = _NETDEV.match(text)
-        rdma = _RDMA.match(text)
-        hca = _HCA.match(text)
-        if netdev:
-            yield PortState(netdev[1], netdev[3], netdev[4] == "Up", "", line)
-        elif rdma:
-            yield PortState(rdma[1], rdma[4] or "", rdma[3] == "ACTIVE", "", line)
-        elif hca:
-            if device and state:
-                yield PortState(device, "", state[0], "", state[1])
-            device = hca[1]
-            state = None
-        elif device:
-            found = _STATE.match(text)
-            if found:
-                state = (found[1].startswith("ACTIVE"), line)
-            mtu = _MTU.match(text)
-            if mtu and state:
-                yield PortState(device, "", state[0], mtu[1], line)
-                state = None
-                device = ""
-    if device and state:
-        yield PortState(device, "", state[0], "", state[1])
+        found = _NETDEV.match(line.text)
+        if found:
+            yield PortState(found[1], found[3], found[4] == "Up", "", line)
+
+
+def rdma_ports(scan: Scan[RdmaPort]) -> Iterator[PortState]:
+    """Yield the ports of ``ibv_devinfo`` and ``rdma link``."""
+    for port in scan.rows:
+        mtu = port.facts.get("active_mtu", "").split(" ")[0]
+        where = port.lines["active_mtu"] if mtu and port.active else port.lines["state"]
+        rate = round(8e-9 * (port.rate or 0.0), 6)  # [Gb/s]
+        yield PortState(port.device, port.netdev, port.active, mtu, where, rate)
 
 
 _IBSTAT = re.compile(r"^\s*CA '([\w.\-]+)'")

@@ -12,14 +12,8 @@ from fabriclab.gpudirect.paths import (
     register,
     slow_servers,
 )
-from fabriclab.gpudirect.tools import (
-    RdmaPort,
-    Topology,
-    read_ibv_devinfo,
-    read_rdma_link,
-    read_topo,
-    topo,
-)
+from fabriclab.gpudirect.rdma_ports import RdmaPort, read_ibv_devinfo, read_rdma_link
+from fabriclab.gpudirect.tools import Topology, read_topo, topo
 
 __all__ = [
     "MECHANISMS",

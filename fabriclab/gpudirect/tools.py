@@ -1,7 +1,4 @@
-"""Read what tools print about a server (``nvidia-smi topo -m``, ``ibv_devinfo``, ``rdma link``) and make its matrix.
-
-The matrix of ``nvidia-smi topo -m`` can also be computed from a fabric.
-"""
+"""The matrix of ``nvidia-smi topo -m``: as the tool prints it, or computed from a fabric."""
 
 import itertools
 import os
@@ -23,10 +20,6 @@ _CELL = re.compile(r"X|NV\d+|PIX|PXB|PHB|NODE|SYS|SOC")
 _HEAD = re.compile(r"\s*GPU0\s+(?!X\s)")  # not the row of GPU0, where an X follows
 _COLUMNS = re.compile(r"CPU Affinity|NUMA Affinity|GPU NUMA ID")
 _NAMED = re.compile(r"\s*(NIC\d+): (\S+)")
-_FIELD = re.compile(r"\s*(\w+):\s+(\S.*?)\s*$")
-_LINK = re.compile(r"(?:\d+: )*\s*(?:link |\d+/\d+: )(\S+)/(\d+):?\s+(.*)")
-_STATE = re.compile(r"(?:PORT_)?(NOP|DOWN|INIT|ARMED|ACTIVE|ACTIVE_DEFER)(?: \(\d\))?")
-_NUMBER = re.compile(r"([\d.]+)(?:X| Gbps) \(")
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -209,120 +202,3 @@ def read_topo(source: str | os.PathLike[str]) -> Topology:
         if named:
             devices[named[1]] = named[2]
     return Topology(tuple(names), tuple(table), devices)
-
-
-@dataclass(frozen=True)
-class RdmaPort:
-    """One port of an RDMA device.
-
-    Parameters
-    ----------
-    device, port : str, int
-        Such as ``"mlx5_0"`` and 1.
-    state : str
-        ``"ACTIVE"``, ``"DOWN"``, ...
-    link_layer : str
-        ``"InfiniBand"`` or ``"Ethernet"``; empty if the text does not say. The transport is InfiniBand for both.
-    netdev : str
-        Network interface of the port; empty if the text does not say.
-    rate : float or None
-        Number of lanes times the printed speed of a lane, if the text has both (``-v``); up to QDR it is the rate
-        before coding. [B/s]
-    facts : mapping of str to str
-        Everything printed about device and port, unchanged.
-    """
-
-    device: str
-    port: int
-    state: str
-    link_layer: str
-    netdev: str
-    rate: float | None
-    facts: dict[str, str]
-
-
-def _port(device: str, port: str, facts: dict[str, str], line: int) -> RdmaPort:
-    """Return a port from the facts printed about it; errors name ``line``."""
-    state = _STATE.fullmatch(facts.get("state", ""))
-    layer = facts.get("link_layer", "")
-    known_layer = layer in ("", "InfiniBand", "Ethernet", "Unknown")
-    if not (state and device and port.isdecimal() and known_layer):
-        got = f"a port of {device or 'a device'} must have a number and a state, and a known link layer, got {facts}"
-        raise FileFormat.at(line, f"{got}; was it cut?")
-    lanes = _NUMBER.match(facts.get("active_width", ""))
-    speed = _NUMBER.match(facts.get("active_speed", ""))
-    rate = None
-    if lanes and speed:
-        rate = int(lanes[1]) * units.parse(f"{speed[1]} Gb/s", "rate")
-    return RdmaPort(device, int(port), state[1], layer, facts.get("netdev", ""), rate, facts)
-
-
-def read_ibv_devinfo(source: str | os.PathLike[str]) -> tuple[RdmaPort, ...]:
-    """Return the ports that ``ibv_devinfo`` printed, with or without ``-v``, indented or not.
-
-    Parameters
-    ----------
-    source : path or str
-        A file, or its text.
-
-    Raises
-    ------
-    FileFormat
-        If there is no such file, no port, or if a port is cut; the message names the line.
-    """
-    device: dict[str, str] = {}  # facts of the device
-    current = device  # what the next lines describe: the device, or its last port
-    found: list[tuple[int, dict[str, str]]] = []  # line and facts of each port
-    for number, line in enumerate(text_lines(source), 1):
-        match = _FIELD.match(line)
-        if match is None:
-            continue
-        name, value = match.groups()
-        if name == "hca_id":
-            device = {}
-            current = device
-        elif name == "port":
-            current = dict(device)
-            found.append((number, current))
-        current[name] = value
-    if not found:
-        raise FileFormat(
-            "the text must hold what ibv_devinfo prints, with a line hca_id and a port; it holds no port"
-        )
-
-    ports = []
-    for number, facts in found:
-        ports.append(_port(facts.get("hca_id", ""), facts["port"], facts, number))
-    return tuple(ports)
-
-
-def read_rdma_link(source: str | os.PathLike[str]) -> tuple[RdmaPort, ...]:
-    """Return the ports that ``rdma link`` of iproute2 printed.
-
-    Both forms of a line are read, ``link mlx5_0/1 ...`` and the older ``1/1: mlx5_0/1: ...``.
-
-    Parameters
-    ----------
-    source : path or str
-        A file, or its text.
-
-    Raises
-    ------
-    FileFormat
-        If there is no such file or line, or if a line is cut; the message names the line.
-    """
-    ports = []
-    for number, line in enumerate(text_lines(source), 1):
-        match = _LINK.match(line)
-        if match is None:
-            continue
-        words = match[3].split()
-        facts: dict[str, str] = {}
-        if len(words) % 2 == 0:  # odd: it was cut
-            facts = dict(zip(words[::2], words[1::2], strict=True))
-        ports.append(_port(match[1], match[2], facts, number))
-    if not ports:
-        raise FileFormat(
-            "the text must hold lines of rdma link, such as link mlx5_0/1 state ACTIVE; it holds none"
-        )
-    return tuple(ports)
