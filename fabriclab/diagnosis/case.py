@@ -24,6 +24,7 @@ from fabriclab.errors import FileFormat
 from fabriclab.gpudirect.rdma_ports import scan_ibv_devinfo, scan_rdma_link
 from fabriclab.gpudirect.tools import Topology, read_topo
 from fabriclab.importers.lines import Line, Scan, Source, open_source
+from fabriclab.operations.subnet_files import PrintedPort, scan_ibnetdiscover
 
 __all__ = ["Case", "Understood", "read_case"]
 
@@ -64,7 +65,7 @@ class Case:
     rank_times: list[host_tools.RankTime] = field(default_factory=list)
     xml: list[structured.TopologyXml] = field(default_factory=list)
     security_groups: list[structured.SecurityGroup] = field(default_factory=list)
-    links: list[structured.FabricLink] = field(default_factory=list)
+    links: list[PrintedPort] = field(default_factory=list)
     leaves: dict[str, str] = field(default_factory=dict)  # node -> leaf switch
     understood: list[Understood] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
@@ -213,8 +214,7 @@ def _take(case: Case, source: Source) -> list[str]:
     xml = structured.read_topology_xml(source)
     if xml:
         case.xml.append(xml)
-    links = structured.read_fabric_links(source)
-    case.links += links
+    links = _cables(case, source)
     leaves = structured.read_slurm_switches(source)
     case.leaves |= leaves
 
@@ -256,6 +256,16 @@ def _ports(case: Case, source: Source) -> list[host_tools.PortState]:
         _note_unread(case, scan, "ports of rdma link")
     ports += host_tools.infiniband_ports(source)
     return ports
+
+
+def _cables(case: Case, source: Source) -> tuple[PrintedPort, ...]:
+    """Take the ports of ibnetdiscover, if the source has any; those of switches name each cable once or twice."""
+    found = scan_ibnetdiscover(source)
+    if not found.nodes:
+        return ()
+    case.links += found.ports.rows
+    _note_unread(case, found.ports, "ports of ibnetdiscover")
+    return found.ports.rows
 
 
 def _note_unread(case: Case, scan: Scan[Any], what: str) -> None:

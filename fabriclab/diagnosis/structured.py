@@ -1,4 +1,4 @@
-"""Files with a structure of their own: topology XML of NCCL, ibnetdiscover, Slurm's topology.conf, flight recorders.
+"""Files with a structure of their own: topology XML of NCCL, Slurm's topology.conf, flight recorders.
 
 They are read line by line or tag by tag, so a file that is cut off gives what its beginning says.
 """
@@ -14,11 +14,9 @@ from fabriclab.diagnosis.host_tools import PcieDevice, Timeout
 from fabriclab.importers.lines import Line, Source
 
 __all__ = [
-    "FabricLink",
     "TopologyXml",
     "XmlNet",
     "flight_entries",
-    "read_fabric_links",
     "read_slurm_switches",
     "read_topology_xml",
 ]
@@ -107,42 +105,6 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         return 0.0
-
-
-class FabricLink(NamedTuple):
-    """A cable of ibnetdiscover: names of the ends, lanes, name of the rate, and its line."""
-
-    source: str
-    target: str
-    lanes: int
-    rate: str
-    line: Line
-
-
-_NODE = re.compile(r'^(Switch|Ca|Vca)\s+\d+\s+"[^"]+"\s*#\s*"([^"]*)"')
-_CABLE = re.compile(
-    r'^\[(\d+)\](?:\(\w+\))?\s+"[^"]+"\[\d+\].*?#.*?"([^"]*)"\s+lid\s+\d+\s+(\d+)x(\w+)'
-)
-
-
-def read_fabric_links(source: Source) -> list[FabricLink]:
-    """Return the cables that ibnetdiscover printed with their widths and rates.
-
-    Parameters
-    ----------
-    source : Source
-        A file or text.
-    """
-    links = []
-    node = ""
-    for line in source.lines:
-        head = _NODE.match(line.text)
-        if head:
-            node = head[2]
-        cable = _CABLE.match(line.text)
-        if cable and node:
-            links.append(FabricLink(node, cable[2], int(cable[3]), cable[4], line))
-    return links
 
 
 class SecurityGroup(NamedTuple):
