@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import bisect
+import gc
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -71,12 +72,12 @@ class Case:
     skipped: list[str] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)  # files of which no reader understood a line
 
-    @property
+    @cached_property
     def measured(self) -> list[BandwidthTable]:
         """Tables of the run itself, without those that it is held against."""
         return [table for table in self.tables if not table.is_baseline]
 
-    @property
+    @cached_property
     def baselines(self) -> list[BandwidthTable]:
         """Tables that the run is held against."""
         return [table for table in self.tables if table.is_baseline]
@@ -91,27 +92,19 @@ class Case:
 
     def lines_with(self, word: str) -> Iterator[Line]:
         """Yield the lines that hold a word, which is given in lower case."""
-        for source, lowered, starts in self._lowered:
-            at = lowered.find(word)
-            seen = -1
-            while at >= 0:
-                number = _line_at(starts, at)
-                if number != seen:
-                    seen = number
-                    yield source.lines[number]
-                at = lowered.find(word, starts[number + 1])
-
-    @cached_property
-    def _lowered(self) -> list[tuple[Source, str, list[int]]]:
-        """Each source with its text in lower case, and where its lines start in that text."""
-        found = []
         for source in self.sources:
-            lowered = [line.text.lower() for line in source.lines]
-            starts = [0]
-            for text in lowered:
-                starts.append(starts[-1] + len(text) + 1)
-            found.append((source, "\n".join(lowered), starts))
-        return found
+            yield from source.lines_with(word)
+
+    def kinds_of_lines_with(self, word: str) -> Iterator[Line]:
+        """Yield lines that hold a word; of lines that differ in figures only, the first.
+
+        A word with a figure in it is looked for in all lines.
+        """
+        for source in self.sources:
+            if any(letter.isdigit() for letter in word):
+                yield from source.lines_with(word)
+            else:
+                yield from source.unlike.lines_with(word)
 
     def set_variables(self) -> Iterator[tuple[str, Line]]:
         """Yield the names of variables that the log or an environment has, with their lines."""
@@ -131,11 +124,6 @@ class Case:
         return None
 
 
-def _line_at(starts: list[int], place: int) -> int:
-    """Return the number of the line, from 0, that a place of a text is in."""
-    return bisect.bisect_right(starts, place) - 1
-
-
 def read_case(files: Sequence[str | os.PathLike[str]], **texts: Any) -> Case:
     """Read files and texts; a file that nothing is understood of is named in ``skipped``.
 
@@ -151,6 +139,24 @@ def read_case(files: Sequence[str | os.PathLike[str]], **texts: Any) -> Case:
     FileFormat
         If a file does not exist.
     """
+    with _without_collector():
+        return _read(files, texts)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Keep Python from searching for reference cycles: lines have none, and on a long log it takes half of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _read(files: Sequence[str | os.PathLike[str]], texts: Mapping[str, Any]) -> Case:
+    """Return what files and texts say."""
     sources = [open_source(given) for given in files]
     sources += [open_source(given, name) for name, given in texts.items() if given is not None]
     case = Case(sources)
@@ -211,7 +217,7 @@ def _take(case: Case, source: Source) -> list[str]:
     rules = structured.read_security_groups(source)
     case.security_groups += rules
     topology = _topology(case, source)
-    xml = structured.read_topology_xml(source)
+    xml = structured.read_topology_xml(source) if source.holds("<gpu", "<net") else None
     if xml:
         case.xml.append(xml)
     links = _cables(case, source)
@@ -246,11 +252,11 @@ def _take(case: Case, source: Source) -> list[str]:
 def _ports(case: Case, source: Source) -> list[host_tools.PortState]:
     """Return the ports that any tool printed, and note what cannot be read of them."""
     ports = list(host_tools.netdev_ports(source))
-    if "hca_id" in source.text:
+    if source.holds("hca_id"):
         scan = scan_ibv_devinfo(source)
         ports += host_tools.rdma_ports(scan)
         _note_unread(case, scan, "ports of ibv_devinfo")
-    if "state " in source.text:
+    if source.holds(" physical_state ", "link "):
         scan = scan_rdma_link(source)
         ports += host_tools.rdma_ports(scan)
         _note_unread(case, scan, "ports of rdma link")
@@ -260,6 +266,8 @@ def _ports(case: Case, source: Source) -> list[host_tools.PortState]:
 
 def _cables(case: Case, source: Source) -> tuple[PrintedPort, ...]:
     """Take the ports of ibnetdiscover, if the source has any; those of switches name each cable once or twice."""
+    if not source.holds('"s-', '"h-'):
+        return ()
     found = scan_ibnetdiscover(source)
     if not found.nodes:
         return ()

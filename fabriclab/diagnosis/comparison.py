@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -27,6 +28,9 @@ _GPU = re.compile(
     r"\b(V100|A100|H100|H200|B200|B300|GB200|GB300|GH200|MI300X|MI325X|MI355X)\b", re.IGNORECASE
 )
 _NEVER_A_BOARD = re.compile(r"PCIe|L40|RTX", re.IGNORECASE)
+
+
+_Estimates = Callable[[str, float], tuner.Estimate]
 
 
 class Row(NamedTuple):
@@ -185,12 +189,13 @@ def compare(case: Case, cluster: System | None = None) -> list[Comparison]:
     """
     assumed = cluster is None and "nics" not in _nics_of(case)
     cluster = cluster or system_of(case)
+    estimated = _estimates(cluster) if cluster is not None else None
     found = []
     for table in case.measured:
         if case.baselines:
             found.append(_by_baseline(table, case.baselines[0]))
-        elif cluster is not None and table.collective:
-            found.append(_by_model(table, cluster, assumed and cluster.servers > 1))
+        elif cluster is not None and estimated is not None and table.collective:
+            found.append(_by_model(table, cluster, estimated, assumed and cluster.servers > 1))
         else:
             found.append(_by_nics(case, table))
     return found
@@ -212,7 +217,19 @@ def _by_baseline(table: BandwidthTable, baseline: BandwidthTable) -> Comparison:
     return Comparison(table, tuple(rows), f"the earlier run in {baseline.name}", healthy, gain=gain)
 
 
-def _by_model(table: BandwidthTable, cluster: System, assumed: bool) -> Comparison:
+def _estimates(cluster: System) -> _Estimates:
+    """Return the model of a cluster; a long log repeats the same sizes, and each is estimated once."""
+
+    @cache
+    def estimated(collective: str, size: float) -> tuner.Estimate:
+        return tuner.estimate(cluster, collective, size)
+
+    return estimated
+
+
+def _by_model(
+    table: BandwidthTable, cluster: System, estimated: _Estimates, assumed: bool
+) -> Comparison:
     """Compare with the model of `fabriclab.estimate` and its band.
 
     If the NICs are ``assumed`` to be those of the usual server, a run below the band is called slow only if one such
@@ -225,7 +242,7 @@ def _by_model(table: BandwidthTable, cluster: System, assumed: bool) -> Comparis
         if size <= 0 or measured != measured:
             continue
         try:
-            estimate = tuner.estimate(cluster, table.collective, size)
+            estimate = estimated(table.collective, size)
         except (ValueError, TypeError, KeyError) as error:
             return Comparison(table, (), f"no model of this run: {error}", None)
         expected = estimate.busbw / _GB

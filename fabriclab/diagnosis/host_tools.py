@@ -122,7 +122,7 @@ _GID = re.compile(
 
 def gids(source: Source) -> Iterator[Gid]:
     """Yield the rows of ``show_gids``."""
-    for line in source.lines:
+    for line in source.lines_with("v1", "v2", "roce"):
         found = _GID.match(line.text)
         if found:
             yield Gid(found[1], int(found[3]), found[4], found[5] or "", found[6], line)
@@ -134,6 +134,8 @@ _INET = re.compile(r"^\s+inet (\d+\.\d+\.\d+\.\d+)")
 
 def interfaces(source: Source) -> Iterator[Interface]:
     """Yield the interfaces of ``ip addr``."""
+    if not source.holds("> mtu "):
+        return
     current: list[tuple[str, str, int, Line]] = []
     addresses: list[str] = []
     for line in source.lines:
@@ -162,7 +164,7 @@ _PREFIX = {"": 2.0**10, "K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40, 
 
 def mounts(source: Source) -> Iterator[Mount]:
     """Yield the rows of ``df``, with or without ``-h``."""
-    for line in source.lines:
+    for line in source.lines_with("% "):
         found = _DF.match(line.text.strip())
         if found:
             size = float(found[1]) * _PREFIX[found[2]]
@@ -174,6 +176,8 @@ _MODULE = re.compile(r"^\s*([a-z][\w]+)\s+(\d+)\s+(\d+)\s*([\w,]*)\s*$")
 
 def modules(source: Source) -> Iterator[Module]:
     """Yield the rows of ``lsmod``; only a text with its heading has any."""
+    if not source.holds("used by"):
+        return
     started = False
     for line in source.lines:
         if re.match(r"^\s*Module\s+Size\s+Used by", line.text):
@@ -192,6 +196,8 @@ _ACS = re.compile(r"ACSCtl:.*(?:SrcValid|ReqRedir|CmpltRedir)\+")
 
 def pcie_devices(source: Source) -> Iterator[PcieDevice]:
     """Yield the devices of ``lspci -vv`` whose links it prints."""
+    if not source.holds("lnksta", "lnkcap", "acsctl"):
+        return
     for block in _blocks(source):
         links: dict[str, tuple[float, int]] = {}
         status = block[0]
@@ -230,7 +236,7 @@ _NETDEV = re.compile(r"^\s*(\S+) port (\d+) ==> (\S+) \((\w+)\)")
 
 def netdev_ports(source: Source) -> Iterator[PortState]:
     """Yield the ports of ``ibdev2netdev``."""
-    for line in source.lines:
+    for line in source.lines_with("==>"):
         found = _NETDEV.match(line.text)
         if found:
             yield PortState(found[1], found[3], found[4] == "Up", "", line)
@@ -254,6 +260,8 @@ _IB_RATE = re.compile(r"^\s*[Rr]ate:\s*([\d.]+)")
 
 def infiniband_ports(source: Source) -> Iterator[PortState]:
     """Yield the ports of ``ibstat`` and ``ibstatus``, with their rates."""
+    if not source.holds("ca '", "infiniband device"):
+        return
     device = ""
     card = ""
     up = False
@@ -300,9 +308,9 @@ class RankTime(NamedTuple):
 
 def rank_times(source: Source) -> Iterator[RankTime]:
     """Yield the times that ranks print of their own steps or computation."""
-    for line in source.lines:
-        if "rank" not in line.text.lower():
-            continue
+    if not any(_STEP_TIME.search(line.text) for line in source.unlike.lines_with("rank")):
+        return
+    for line in source.lines_with("rank"):
         found = _STEP_TIME.search(line.text)
         if found:
             scale = 1e-3 if found[3].lower() == "ms" else 1.0
@@ -335,6 +343,7 @@ def rail_answers(source: Source) -> Iterator[RailAnswer]:
             yield RailAnswer(name[1], bool(good), line)
 
 
+_VARIABLE_WORDS = ("ccl_", "fi_", "gloo_", "ucx_", "ompi_", "torch_", "cuda_", "hsa_", "ofi_")
 _VARIABLE = re.compile(
     r"^\s*(?:export\s+|set\s+|-x\s+|ENV\s+)?"
     r"((?:[NRM]CCL|FI|GLOO|UCX|OMPI|TORCH|CUDA|HSA|OFI|RCCL)_[A-Z0-9_]+)=(.*?)\s*$"
@@ -343,7 +352,7 @@ _VARIABLE = re.compile(
 
 def variables(source: Source) -> Iterator[HostVariable]:
     """Yield the variables of an environment, as ``env`` or a script has them."""
-    for line in source.lines:
+    for line in source.lines_with(*_VARIABLE_WORDS):
         found = _VARIABLE.match(unprefixed(line.text))
         if found:
             yield HostVariable(found[1], found[2].strip("\"'"), line)
@@ -357,9 +366,7 @@ _TIMEOUT = re.compile(
 
 def timeouts(source: Source) -> Iterator[Timeout]:
     """Yield the collectives that PyTorch's watchdog stopped."""
-    for line in source.lines:
-        if "collective operation timeout" not in line.text:
-            continue
+    for line in source.lines_with("collective operation timeout"):
         found = _TIMEOUT.search(line.text)
         if found:
             yield Timeout(int(found[1]), int(found[2]), found[3], int(found[4]), line)

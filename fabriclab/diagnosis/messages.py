@@ -17,6 +17,11 @@ __all__ = ["Message", "messages", "without_messages"]
 _HOST = re.compile(r"[A-Za-z0-9][\w.\-]*$")
 _DIGITS = 10  # of a number of a process or a GPU
 _LEVELS = ("INFO", "WARN", "TRACE", "ABORT")
+# A message as it stands in most logs, alone in its line; others are taken apart word by word.
+_USUAL = re.compile(
+    r"(?:\[[^\]]*\] )?([A-Za-z0-9][\w.\-]*):(\d{1,10}):\d+ \[(\d{1,10})\] (?:[^\s(\[]\S* (?:\(\S+\) )?)?"
+    r"[NRM]CCL (INFO|WARN|TRACE|ABORT)(?= |$)"
+)
 _HEADER = 200  # characters before the level of a message in which its head stands
 
 
@@ -46,6 +51,14 @@ def messages(source: Source) -> list[Message]:
     for line in source.lines:
         text = line.text
         at = text.find("CCL ")
+        if at < 0:
+            continue
+        usual = _USUAL.match(text)
+        if usual and text.find("CCL ", usual.end()) < 0:
+            host, pid, device, level = usual.groups()
+            spoken = text[usual.end() :].strip()
+            found.append(Message(host, int(pid), int(device), level, spoken, line))
+            continue
         heads = []
         while at >= 0:
             head = _head(text, at)

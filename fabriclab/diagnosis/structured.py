@@ -127,9 +127,9 @@ def read_security_groups(source: Source) -> list[SecurityGroup]:
     source : Source
         A file or text.
     """
-    text = source.text
-    if "SecurityGroup" not in text or len(text) > _MOST_JSON:
+    if not source.holds("securitygroup") or len(source.text) > _MOST_JSON:
         return []
+    text = source.text
     start = text.find("{")
     try:
         told, _ = json.JSONDecoder().raw_decode(text[start:])
@@ -197,7 +197,7 @@ def read_slurm_switches(source: Source) -> dict[str, str]:
         A file or text.
     """
     leaves: dict[str, str] = {}
-    for line in source.lines:
+    for line in source.lines_with("switchname="):
         found = _SWITCH.match(line.text)
         if not found:
             continue

@@ -40,6 +40,7 @@ _BUS_HEAD = re.compile(r"^bus_?(?:bw|bandwidth)", re.I)
 _ALG_HEAD = re.compile(r"^alg_?(?:bw|bandwidth)", re.I)
 _TELLS = 3  # ranks; with two, the ratio of an all-reduce is that of a broadcast
 _ROUNDED = 0.01
+_BEFORE_PAIRS = 1_000  # lines without a pair, after which a text is taken for another one
 _MISSING = -1  # a column that is not there
 _NODE = re.compile(r"^[A-Za-z][\w.\-]*\d[\w.\-]*$")
 _PERFTEST_ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s*$")
@@ -143,10 +144,10 @@ def read_bandwidths(source: Source) -> list[BandwidthTable]:
     source : Source
         A file or text.
     """
-    facts = _Facts()
-    for line in source.lines:
-        facts.take(unprefixed(line.text))
     tables = _of_tests(source) + _of_columns(source)
+    facts = _Facts()
+    for line in source.lines if tables else ():
+        facts.take(unprefixed(line.text))
     for table in tables:
         table.ranks = table.ranks or facts.ranks
         known = table.collective or facts.collective or _collective(source.name)
@@ -157,6 +158,8 @@ def read_bandwidths(source: Source) -> list[BandwidthTable]:
 def _of_tests(source: Source) -> list[BandwidthTable]:
     """Return the out-of-place figures of nccl-tests and rccl-tests; a table ends where sizes fall."""
     tables: list[BandwidthTable] = []
+    if not source.holds("algbw"):
+        return tables
     for printed in scan_nccl_tests(source):
         hosts = [printed.devices[rank].host for rank in sorted(printed.devices)]
         gpus = [device.gpu for device in printed.devices.values()]
@@ -185,7 +188,10 @@ def _of_columns(source: Source) -> list[BandwidthTable]:
     tables: list[BandwidthTable] = []
     columns: _Columns | None = None
     table: BandwidthTable | None = None
-    for line in source.lines:
+    headed = any(
+        _columns_of(unprefixed(line.text)) for line in source.lines_with("bw", "bandwidth")
+    )
+    for line in source.lines if headed else ():
         text = unprefixed(line.text)
         if _is_of_tests(text):
             columns = None
@@ -308,8 +314,10 @@ def read_pairs(source: Source) -> list[Pair]:
     source : Source
         A file or text.
     """
-    found = []
-    for line in source.lines:
+    found: list[Pair] = []
+    for place, line in enumerate(source.lines):
+        if place > _BEFORE_PAIRS and not found:
+            break
         text = unprefixed(line.text)
         if text.lstrip().startswith("#"):
             continue
@@ -330,7 +338,9 @@ def read_perftest(source: Source) -> list[PerftestRow]:
     source : Source
         A file or text.
     """
-    rows = []
+    rows: list[PerftestRow] = []
+    if not source.holds("bw average"):
+        return rows
     device = ""
     gbits = False
     for line in source.lines:

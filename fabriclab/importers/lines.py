@@ -7,11 +7,13 @@ that refuses a text in which something was unreadable.
 
 from __future__ import annotations
 
+import bisect
 import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
@@ -22,6 +24,8 @@ __all__ = ["Line", "Scan", "Source", "Unread", "is_text", "open_source", "open_t
 LONGEST_LINE = 4_000  # characters of a line that are looked at; longer ones are cut
 MOST_BYTES = 2**28  # of a file, from its start, that are read
 
+_LONG = 10_000  # lines from which on it pays to look at the kinds of lines first
+_FIGURE = re.compile(r"\d")
 _STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
 # Who speaks, as Open MPI, Slurm, Ray, torchrun, MPICH and docker write it before each line.
 _SPEAKER = re.compile(
@@ -127,12 +131,50 @@ class Source:
     @cached_property
     def starts(self) -> list[int]:
         """Place in the text where each line starts, and one behind the end."""
-        starts = [0]
-        place = 0
-        for line in self.lines:
-            place += len(line.text) + 1
-            starts.append(place)
-        return starts
+        return list(accumulate((len(line.text) + 1 for line in self.lines), initial=0))
+
+    def lines_with(self, *words: str) -> Iterator[Line]:
+        """Yield the lines that hold one of some words, given in lower case, in their order.
+
+        The text is searched as a whole, so what is not in it costs next to nothing.
+        """
+        present = [word for word in words if self.holds(word)]
+        if len(present) == 1:
+            yield from self._lines_with(present[0])
+            return
+        found = {line.number: line for word in present for line in self._lines_with(word)}
+        for number in sorted(found):
+            yield found[number]
+
+    def _lines_with(self, word: str) -> Iterator[Line]:
+        """Yield the lines that hold a word."""
+        at = self.lowered.find(word)
+        while at >= 0:
+            number = bisect.bisect_right(self.starts, at) - 1
+            yield self.lines[number]
+            at = self.lowered.find(word, self.starts[number + 1])
+
+    def holds(self, *words: str) -> bool:
+        """Return whether the text holds one of some words, given in lower case."""
+        for word in words:
+            # Without figures in it, a word is in a long text only if it is in one of the kinds of its lines.
+            kinds = self if _FIGURE.search(word) or len(self.lines) < _LONG else self.unlike
+            if word in kinds.lowered:
+                return True
+        return False
+
+    @cached_property
+    def unlike(self) -> Source:
+        """The lines that differ in more than their figures, each the first of its kind.
+
+        Ranks and steps say the same with other numbers, so this is a small part of a long log.
+        """
+        if not self.lines:
+            return self
+        plain = self.text.encode(errors="replace").translate(None, b"0123456789").split(b"\n")
+        first = dict(zip(reversed(plain), reversed(self.lines), strict=True))
+        lines = sorted(first.values(), key=lambda line: line.number)
+        return Source(self.name, lines, self.left_out)
 
 
 def is_text(given: str | os.PathLike[str]) -> bool:
@@ -241,19 +283,13 @@ def open_source(given: str | os.PathLike[str], name: str = "") -> Source:
     """
     known, raw, left_out = open_text(given, MOST_BYTES)
     name = name or known
-    lines = [Line(name, number, text) for number, text in enumerate(_cleaned(raw), 1)]
+    texts = _split(raw)
+    if texts and len(max(texts, key=len)) > LONGEST_LINE:
+        texts = [text[:LONGEST_LINE] for text in texts]
+    if "\x1b" in raw:
+        texts = [_STYLE.sub("", text) for text in texts]
+    lines = [Line(name, number, text) for number, text in enumerate(texts, 1)]
     return Source(name, lines, left_out)
-
-
-def _cleaned(raw: str) -> Iterator[str]:
-    """Yield the lines of a text without styles, cut to what is looked at."""
-    styled = "\x1b" in raw
-    for text in _split(raw):
-        if len(text) > LONGEST_LINE:
-            text = text[:LONGEST_LINE]
-        if styled and "\x1b" in text:
-            text = _STYLE.sub("", text)
-        yield text
 
 
 def unprefixed(text: str) -> str:

@@ -111,7 +111,9 @@ def scan_ibnetdiscover(source: Source) -> Discovered:
         elif text.startswith("["):
             found = _PORT.match(text)
             if not found or not here:
-                why = f'must be a port such as [1] "S-...8"[2] # "leaf" lid 3 4xEDR, got {text!r:.80}'
+                why = (
+                    f'must be a port such as [1] "S-...8"[2] # "leaf" lid 3 4xEDR, got {text!r:.80}'
+                )
                 unread.append(Unread(line, why))
                 continue
             port = PrintedPort(

@@ -29,7 +29,7 @@ def test_damaged_logs_are_read(part):
         check(seed)
 
 
-@pytest.mark.release
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_many_damaged_logs_are_read(part):
     for seed in range(2_000 + 1_000 * part, 2_000 + 1_000 * (part + 1)):

@@ -2,7 +2,7 @@
 
 import ipaddress
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from fabriclab.diagnosis.case import Case
@@ -162,7 +162,7 @@ def networks_of_queue_pairs(case: Case) -> Iterator[Suspicion]:
                 yield Suspicion("firewall", 0.35, pair.line)
         return
     several = max((len(of_host) for of_host in case.log.devices.values()), default=0) > 1
-    crossing = [channel for channel in case.log.outside_channels if _crosses(case, channel)]
+    crossing = _crosses(case.log.outside_channels)
     for pair in apart:
         if several and crossing:
             yield Suspicion(
@@ -177,16 +177,16 @@ def networks_of_queue_pairs(case: Case) -> Iterator[Suspicion]:
             yield Suspicion("cross_nic", 0.4, pair.line)
 
 
-def _crosses(case: Case, channel: Channel) -> bool:
+def _crosses(channels: Iterable[Channel]) -> bool:
     """Return whether a channel is sent on a NIC of another number than it is received on."""
-    for other in case.log.outside_channels:
-        same = (other.number, other.source, other.target) == (
-            channel.number,
-            channel.source,
-            channel.target,
-        )
-        if same and other.direction != channel.direction and other.device != channel.device:
-            return True
+    seen: dict[tuple[int, int, int], dict[str, set[int]]] = {}  # NICs by direction
+    for channel in channels:
+        key = (channel.number, channel.source, channel.target)
+        by_direction = seen.setdefault(key, {})
+        by_direction.setdefault(channel.direction, set()).add(channel.device)
+        for direction, devices in by_direction.items():
+            if direction != channel.direction and devices - {channel.device}:
+                return True
     return False
 
 

@@ -29,7 +29,7 @@ def signs(case: Case) -> Iterator[Suspicion]:
 
 def _first(case: Case, word: str, pattern: str) -> Line | None:
     """Return the first line with a word that matches a pattern as well."""
-    for line in case.lines_with(word):
+    for line in case.kinds_of_lines_with(word):
         if not pattern or re.search(pattern, line.text, re.IGNORECASE):
             return line
     return None
