@@ -59,6 +59,7 @@ class Case:
     modules: list[host_tools.Module] = field(default_factory=list)
     pcie: list[host_tools.PcieDevice] = field(default_factory=list)
     ports: dict[str, list[host_tools.PortState]] = field(default_factory=dict)  # by file
+    nic_rates: list[host_tools.NicRate] = field(default_factory=list)
     answers: list[host_tools.RailAnswer] = field(default_factory=list)
     variables: list[host_tools.HostVariable] = field(default_factory=list)
     timeouts: list[host_tools.Timeout] = field(default_factory=list)
@@ -206,6 +207,8 @@ def _take(case: Case, source: Source) -> list[str]:
     ports = _ports(case, source)
     if ports:
         case.ports[source.name] = ports
+    nic_rates = list(host_tools.nic_rates(source))
+    case.nic_rates += nic_rates
     variables = list(host_tools.variables(source))
     case.variables += variables
     timeouts = list(host_tools.timeouts(source)) + structured.flight_entries(source)
@@ -233,6 +236,7 @@ def _take(case: Case, source: Source) -> list[str]:
         (modules, "kernel modules"),
         (pcie, "PCIe devices"),
         (ports, "ports"),
+        (nic_rates, "rates of NICs"),
         (variables, "variables"),
         (timeouts, "collectives that timed out"),
         (answers, "rails"),

@@ -164,6 +164,9 @@ def _nics_of(case: Case) -> dict[str, Any]:
         if up and not case.log.devices:
             counts.append(len(up))
         rates += [port.rate for port in up if port.rate]
+    rates += [each.rate for each in case.nic_rates if each.rate]
+    if not counts:
+        counts += [each.nics for each in case.nic_rates if each.nics]
     for topology in case.xml:
         if not case.log.devices:
             counts.append(len(topology.nets))

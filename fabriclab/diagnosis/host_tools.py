@@ -18,6 +18,7 @@ __all__ = [
     "Interface",
     "Module",
     "Mount",
+    "NicRate",
     "PcieDevice",
     "PortState",
     "RailAnswer",
@@ -281,6 +282,29 @@ def infiniband_ports(source: Source) -> Iterator[PortState]:
         rate = _IB_RATE.match(line.text)
         if rate:
             yield PortState(device, "", up, "", line, _decimal(rate[1]), card)
+
+
+class NicRate(NamedTuple):
+    """A rate [Gb/s] of NICs whose device is not printed beside it, how many have it (0: not said), and its line."""
+
+    nics: int
+    rate: float
+    line: Line
+
+
+_SYSFS_RATE = re.compile(r"^\s*(?:\S*rate:)?\s*([\d.]+) Gb/sec \(\d+X \w+\)\s*$")
+_PERFORMANCE = re.compile(r'"NetworkPerformance": "(?:(\d+)x )?(\d+) Gigabit"')
+
+
+def nic_rates(source: Source) -> Iterator[NicRate]:
+    """Yield the rates in the files ``rate`` of sysfs, and of ``aws ec2 describe-instance-types``."""
+    for line in source.lines_with("gb/sec (", "networkperformance"):
+        of_port = _SYSFS_RATE.match(line.text)
+        of_instance = _PERFORMANCE.search(line.text)
+        if of_port:
+            yield NicRate(0, _decimal(of_port[1]), line)
+        elif of_instance:
+            yield NicRate(int(of_instance[1] or 1), float(of_instance[2]), line)
 
 
 def _decimal(text: str) -> float:

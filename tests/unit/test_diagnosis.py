@@ -303,6 +303,55 @@ def test_a_rank_that_takes_longer_is_named():
     assert "straggler" not in all_of("\n".join(lines).replace("1.9", "1.2") + "\n")
 
 
+def test_more_than_the_nics_of_two_servers_carry_is_a_question_of_reading():
+    ports = "".join(f"mlx5_{i} port 1 ==> eth{i} (Up)\n" for i in range(4))
+    rates = "100 Gb/sec (4X EDR)\n" * 4
+    run = bench(80, gpu="NVIDIA H800")
+    assert first(run, ports + rates) == "misread_busbw"
+    assert "misread_busbw" not in all_of(bench(45, gpu="NVIDIA H800"), ports + rates)
+    instance = '{"NetworkInfo": {\n"NetworkPerformance": "4x 100 Gigabit"\n}}\n'
+    assert first(run, instance) == "misread_busbw"
+
+
+GIDS = """mlx5_0  1  0  fe80:0000:0000:0000:0e42:a1ff:fe5c:19e4                v1  eth0
+mlx5_0  1  3  0000:0000:0000:0000:0000:ffff:0a00:0001  10.0.0.1      v2  eth0
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "NET/IB : Got completion with error 12, opcode 1, len 0, vendor err 129",
+        "NET/IB: Got completion from peer 10.0.0.2<4000> with status=12 opcode=0 len=0 vendor err 129",
+    ],
+)
+def test_a_peer_that_does_not_answer_on_roce_may_be_the_gid_that_nobody_set(words):
+    log = info("NET/IB : Using [0]mlx5_0:1/RoCE ; OOB eth0:10.0.0.1<0>") + info(words, level="WARN")
+    old = log + "NCCL version 2.8.3+cuda10.2\n"
+    assert first(old, gids=GIDS) == "gid_index"
+    assert first(old) == "gid_index"
+    set_ = info("NCCL_IB_GID_INDEX set by environment to 3")
+    assert "gid_index" not in all_of(old + set_, gids=GIDS)
+    assert "gid_index" not in all_of(log + "NCCL version 2.23.4+cuda12.2\n", gids=GIDS)
+    assert "gid_index" not in all_of(old.replace("/RoCE", "/IB"))
+
+
+@pytest.mark.parametrize(
+    ("line", "cause"),
+    [
+        ("[rank 2] StopIteration after 40 batches", "collective_mismatch"),
+        ("rank 2: end of epoch, saving", "collective_mismatch"),
+        ("[rank2]: torch.OutOfMemoryError: CUDA out of memory", "rank_absent"),
+        ("[rank 1] StopIteration after 40 batches", "rank_absent"),
+    ],
+)
+def test_the_program_says_why_a_rank_is_missing(line, cause):
+    waiting = "".join(watchdog(rank) for rank in (0, 1, 3))
+    suspect = fl.doctor(waiting + line + "\n").suspects[0]
+    assert suspect.cause_id == cause
+    assert (line in suspect.evidence) == (not line.startswith("[rank 1]"))
+
+
 def test_an_earlier_run_is_what_counts_where_there_is_one():
     found = fl.doctor(run=bench(15), baseline=bench(480))
     assert "baseline" in found.comparisons[0].by

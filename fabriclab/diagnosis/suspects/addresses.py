@@ -21,6 +21,13 @@ _CONNECT = re.compile(r"[Cc]onnect to (\d+\.\d+\.\d+\.\d+)")
 _KNOWN_ADDRESS = re.compile(
     r"(?:address: |ip=|tcp://|MASTER_ADDR[=:] ?|master_addr[=:] ?|--host[= ])(\d+\.\d+\.\d+\.\d+)"
 )
+# A peer that never acknowledges, in the words of old and new versions.
+_LOST_WORDS = ("with error 12", "status=12", "ibv_wc_retry_exc_err")
+_VERSION = re.compile(r"NCCL version (\d{1,3})\.(\d{1,3})")
+_CHOOSES = (
+    2,
+    21,
+)  # source: NVIDIA, NCCL documentation, NCCL_IB_GID_INDEX: chosen automatically since 2.21
 _TIMED_OUT = 110
 _SAME_NET = 24  # bits of an address that nodes of one rail share, usually
 _FAR_NET = 16
@@ -134,6 +141,43 @@ def tables_of_gids(case: Case) -> Iterator[Suspicion]:
                     yield Suspicion(
                         "gid_index", 0.85, chosen[0].line, f"index {usable[0]} is IPv4, version 2"
                     )
+
+
+@register("suspect", "GID index that nobody set")
+def gid_index_that_nobody_set(case: Case) -> Iterator[Suspicion]:
+    """Suspect the GID index if packets between RoCE ports are lost, and the library took index 0 unasked.
+
+    Up to NCCL 2.20 index 0 was used unless another one was set; it is a link-local address of RoCE version 1 on most
+    hosts, which no router passes on.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    lost = next((line for word in _LOST_WORDS for line in case.lines_with(word)), None)
+    if lost is None or case.setting("NCCL_IB_GID_INDEX") or _chooses_gid(case):
+        return
+    layers = {d.layer for of_host in case.log.devices.values() for d in of_host.values()}
+    if "RoCE" not in layers or "IB" in layers:
+        return
+    for file, rows in case.gids.items():
+        used = [row for row in rows if row.row == 0]
+        usable = [row.row for row in rows if row.ipv4 and "2" in row.version]
+        if used and usable and 0 not in usable:
+            why = f"no GID index is set, so index 0 is used; in {file} index {usable[0]} is IPv4, version 2"
+            yield Suspicion("gid_index", 0.88, lost, why)
+            return
+    yield Suspicion("gid_index", 0.6, lost, "no GID index is set on RoCE, so index 0 is used")
+
+
+def _chooses_gid(case: Case) -> bool:
+    """Return whether the library is new enough to choose a GID itself, or does not say its version."""
+    for line in case.lines_with("nccl version "):
+        found = _VERSION.search(line.text)
+        if found and (int(found[1]), int(found[2])) < _CHOOSES:
+            return False
+    return True
 
 
 @register("suspect", "networks of queue pairs")
