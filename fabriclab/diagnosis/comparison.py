@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,20 +13,15 @@ from fabriclab import catalog, tuner
 from fabriclab.core import Result, bus_factor
 from fabriclab.core.result import BUS_FACTORS
 from fabriclab.diagnosis.case import Case
+from fabriclab.diagnosis.cluster import facts_of, system_of
 from fabriclab.diagnosis.tables import BandwidthTable
-from fabriclab.systems import System, system
+from fabriclab.systems import System
 
-__all__ = ["Comparison", "Row", "compare", "system_of"]
+__all__ = ["Comparison", "Row", "compare"]
 
 _GB = 1e9
 _SLOW = 0.8  # of a baseline: below it a run is slower than runs differ
 _REACHED = 0.8  # of a NIC's rate, which a good all-reduce of a large size reaches
-_TRANSPORTS = {"IB": "infiniband", "RoCE": "roce"}
-_GPU = re.compile(
-    r"\b(V100|A100|H100|H200|B200|B300|GB200|GB300|GH200|MI300X|MI325X|MI355X)\b", re.IGNORECASE
-)
-_NEVER_A_BOARD = re.compile(r"PCIe|L40|RTX", re.IGNORECASE)
-
 
 _Estimates = Callable[[str, float], tuner.Estimate]
 
@@ -118,68 +111,6 @@ class Comparison:
         return measured, expected
 
 
-def system_of(case: Case) -> System | None:
-    """Return the cluster that the files describe, or None if they do not say enough.
-
-    Needed are the GPU, which nccl-tests prints for each rank, and the number of servers; the rest is read from the log
-    of NCCL or is that of the usual server of the GPU.
-
-    Parameters
-    ----------
-    case : Case
-        What the files say.
-    """
-    for table in case.tables:
-        found = _GPU.search(table.gpu)
-        if not found or _NEVER_A_BOARD.search(table.gpu):
-            continue
-        per_host = Counter(table.hosts)
-        servers = len(per_host)
-        per_server = max(per_host.values())
-        arguments: dict[str, Any] = {
-            "gpu": found[1].upper(),
-            "servers": servers,
-            "gpus": per_server,
-        }
-        layers = [d.layer for of_host in case.log.devices.values() for d in of_host.values()]
-        if layers and layers[0] in _TRANSPORTS:
-            arguments["transport"] = _TRANSPORTS[layers[0]]
-        if servers > 1:
-            arguments |= _nics_of(case)
-        for known in (arguments, {key: arguments[key] for key in ("gpu", "servers", "gpus")}):
-            try:
-                return system(**known)
-            except (ValueError, TypeError, KeyError):
-                continue
-        return None
-    return None
-
-
-def _nics_of(case: Case) -> dict[str, Any]:
-    """Return number and rate of the NICs of a server, as far as the files say, as arguments of `system`."""
-    counts = [len(of_host) for of_host in case.log.devices.values()]
-    rates = []
-    for ports in case.ports.values():
-        up = [port for port in ports if port.up]
-        if up and not case.log.devices:
-            counts.append(len(up))
-        rates += [port.rate for port in up if port.rate]
-    rates += [each.rate for each in case.nic_rates if each.rate]
-    if not counts:
-        counts += [each.nics for each in case.nic_rates if each.nics]
-    for topology in case.xml:
-        if not case.log.devices:
-            counts.append(len(topology.nets))
-        rates += [net.speed / 1000 for net in topology.nets if net.speed]
-    found: dict[str, Any] = {}
-    most = max(counts, default=0)
-    if most:
-        found["nics"] = most
-    if rates:
-        found["rate"] = f"{max(rates):g} Gb/s"
-    return found
-
-
 def compare(case: Case, cluster: System | None = None) -> list[Comparison]:
     """Return a comparison of each measured table: with a baseline if there is one, else with the model.
 
@@ -190,7 +121,7 @@ def compare(case: Case, cluster: System | None = None) -> list[Comparison]:
     cluster : System, optional
         The cluster; found in the files unless given.
     """
-    assumed = cluster is None and "nics" not in _nics_of(case)
+    assumed = cluster is None and "nics" not in facts_of(case)
     cluster = cluster or system_of(case)
     estimated = _estimates(cluster) if cluster is not None else None
     found = []

@@ -364,6 +364,52 @@ def test_bandwidths_that_do_not_fit_their_collective_are_named():
     assert "misread_busbw" in all_of(text)
 
 
+# The cluster ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_system_is_read_from_logs_and_says_from_where():
+    ports = "".join(
+        f"CA 'mlx5_{i}'\n\tCA type: MT4129\n\tPort 1:\n\t\tState: Active\n\t\tRate: 200\n"
+        for i in range(4)
+    )
+    roce = info("NET/IB : Using " + " ".join(f"[{i}]mlx5_{i}:1/RoCE" for i in range(4)) + " [RO]")
+    cluster = fl.system_from_logs(bench(150), ports, roce)
+    assert (cluster.gpu, cluster.servers, cluster.gpus, cluster.nics) == ("H100", 2, 8, 4)
+    assert cluster.rate == 200e9 / 8
+    assert cluster["transport"] == "roce"
+    assert "mlx5_3" in cluster.origins["nics"]
+    assert "Rate: 200" in cluster.origins["rate"]
+    assert [name for name, why in cluster.origins.items() if "assumed" in why] == ["fabric"]
+    assert "Rate: 200" in cluster.draw() and "Rate: 200" in cluster._repr_html_()
+    assert fl.estimate(cluster, "all_reduce", "1 GiB").time > 0
+    assert cluster.replace(servers=4).ranks == 32
+
+
+def test_a_system_needs_a_gpu_and_servers_and_takes_what_it_is_given():
+    shape = info("comm 0x1 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0")
+    with pytest.raises(FileFormat, match=r"they lack the GPU \(nccl-tests .*give it"):
+        fl.system_from_logs(shape)
+    with pytest.raises(FileFormat, match="number of servers"):
+        fl.system_from_logs("GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\n")
+    with pytest.raises(ValueError, match="at least one file"):
+        fl.system_from_logs()
+    cluster = fl.system_from_logs(shape, gpu="A100")
+    assert (cluster.servers, cluster.gpus) == (2, 8)
+    assert cluster.origins["gpu"] == "given"
+    assert "nNodes" in cluster.origins["servers"]
+    assert "assumed" in cluster.origins["rate"] and "assumed: " in repr(cluster)
+    with pytest.raises(ValueError, match=r"do not make a system: .*servers=2 \(nNodes"):
+        fl.system_from_logs(shape, gpu="A100", nics=0)
+    named = fl.system_from_logs(shape, "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\n")
+    assert named.gpu == "H100"
+
+
+def test_a_log_is_no_name_of_a_system(tmp_path):
+    (tmp_path / "nccl.log").write_text("x\n")
+    with pytest.raises(ValueError, match="system_from_logs"):
+        fl.system(str(tmp_path / "nccl.log"))
+
+
 # The page -------------------------------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 from fabriclab import tuner
 from fabriclab.diagnosis.case import Case
-from fabriclab.diagnosis.comparison import compare, system_of
+from fabriclab.diagnosis.cluster import system_of
+from fabriclab.diagnosis.comparison import compare
 from fabriclab.diagnosis.suspicion import Suspicion
 from fabriclab.registry import register
 from fabriclab.systems import System
