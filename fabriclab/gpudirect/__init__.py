@@ -1,6 +1,7 @@
 """Transfers inside a server: their paths by each mechanism, the rates of PCIe, and what tools report about a server."""
 
 from fabriclab.gpudirect.copies import Move, pcie_part
+from fabriclab.gpudirect.matrix_paths import MatrixPath
 from fabriclab.gpudirect.paths import (
     MECHANISMS,
     Path,
@@ -17,6 +18,7 @@ from fabriclab.gpudirect.tools import Topology, read_topo, topo
 
 __all__ = [
     "MECHANISMS",
+    "MatrixPath",
     "Move",
     "Path",
     "RdmaPort",

@@ -3,13 +3,14 @@
 import itertools
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from fabriclab import spelling, units
-from fabriclab.core import Fabric
+from fabriclab.core import Fabric, as_html
 from fabriclab.errors import FileFormat
 from fabriclab.gpudirect.copies import End, Server
 from fabriclab.importers import text_lines
@@ -23,7 +24,7 @@ _NAMED = re.compile(r"\s*(NIC\d+): (\S+)")
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Topology:
     """The matrix of ``nvidia-smi topo -m``.
 
@@ -43,17 +44,24 @@ class Topology:
 
     def relation(self, a: str, b: str) -> str:
         """Return the class of the path between two parts, given by name."""
-        return self.cells[self._place(a)][self._place(b)]
+        place = self.names.index
+        return self.cells[place(self.name_of(a))][place(self.name_of(b))]
 
-    def _place(self, name: str) -> int:
-        """Return the row of a part that is named as in the matrix, as in "gpu 0", or by its device, such as mlx5_0."""
+    def name_of(self, name: str) -> str:
+        """Return the name in the matrix of a part, given so, as in "gpu 0", or by its device, such as mlx5_0.
+
+        Raises
+        ------
+        ValueError
+            If there is no such part.
+        """
         for label, device in self.devices.items():
             if spelling.find(name, [device, f"{device}:1"]):  # a device, or its first port
                 name = label
         joined = re.sub(r"[\s/]+", "", str(name))
         if spelling.find(joined, self.names):
             name = joined
-        return self.names.index(units.choice(name, "name", self.names))
+        return units.choice(name, "name", self.names)
 
     def nearest(self, gpu: str) -> tuple[str, ...]:
         """Return the NICs nearest to a GPU; several if they are equally near."""
@@ -65,6 +73,25 @@ class Topology:
         least = min(distance.values(), default=0)
         return tuple(name for name, rank in distance.items() if rank == least)
 
+    def __repr__(self) -> str:
+        """Show how many parts there are, and how near they are to each other."""
+        gpus = [name for name in self.names if name.startswith("GPU")]
+        pairs = {self.relation(a, b) for a, b in itertools.combinations(gpus, 2)}
+        text = f"<Topology: {len(gpus)} GPUs, {len(self.names) - len(gpus)} NICs"
+        if pairs:
+            text += f"; GPU to GPU {_in_order(pairs)}"
+        nearest = {self.relation(gpu, nic) for gpu in gpus for nic in self.nearest(gpu)}
+        if nearest:
+            text += f"; nearest NIC {_in_order(nearest)}"
+        return text + ">"
+
+    def _repr_html_(self) -> str:
+        rows = [("", *self.names)]
+        for name, cells in zip(self.names, self.cells, strict=True):
+            device = self.devices.get(name, "")
+            rows.append((f"{name} {device}".strip(), *cells))
+        return as_html(rows, repr(self)[1:-1])
+
     def __str__(self) -> str:
         """Return the matrix as nvidia-smi prints it, without affinities and legend."""
         lines = ["\t".join(["", *self.names])]
@@ -72,6 +99,12 @@ class Topology:
             cells = [" X " if cell == "X" else cell for cell in row]
             lines.append("\t".join([name, *cells]))
         return "\n".join(lines)
+
+
+def _in_order(classes: Iterable[str]) -> str:
+    """Return classes from near to far, with commas."""
+    order = sorted(classes, key=lambda each: (CLASSES.index(each.rstrip("0123456789")), each))
+    return ", ".join(order)
 
 
 def topo(fabric: Fabric) -> Topology:
