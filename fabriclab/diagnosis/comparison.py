@@ -17,13 +17,13 @@ from fabriclab.diagnosis.cluster import facts_of, system_of
 from fabriclab.diagnosis.tables import BandwidthTable
 from fabriclab.systems import System
 
-__all__ = ["Comparison", "Row", "compare"]
+__all__ = ["Comparison", "Row", "compare", "estimates"]
 
 _GB = 1e9
 _SLOW = 0.8  # of a baseline: below it a run is slower than runs differ
 _REACHED = 0.8  # of a NIC's rate, which a good all-reduce of a large size reaches
 
-_Estimates = Callable[[str, float], tuner.Estimate]
+Estimates = Callable[[str, float], tuner.Estimate]
 
 
 class Row(NamedTuple):
@@ -123,7 +123,7 @@ def compare(case: Case, cluster: System | None = None) -> list[Comparison]:
     """
     assumed = cluster is None and "nics" not in facts_of(case)
     cluster = cluster or system_of(case)
-    estimated = _estimates(cluster) if cluster is not None else None
+    estimated = estimates(cluster) if cluster is not None else None
     found = []
     for table in case.measured:
         if case.baselines:
@@ -151,8 +151,14 @@ def _by_baseline(table: BandwidthTable, baseline: BandwidthTable) -> Comparison:
     return Comparison(table, tuple(rows), f"the earlier run in {baseline.name}", healthy, gain=gain)
 
 
-def _estimates(cluster: System) -> _Estimates:
-    """Return the model of a cluster; a long log repeats the same sizes, and each is estimated once."""
+def estimates(cluster: System) -> Estimates:
+    """Return the model of a cluster; a long log repeats the same sizes, and each is estimated once.
+
+    Parameters
+    ----------
+    cluster : System
+        The cluster.
+    """
 
     @cache
     def estimated(collective: str, size: float) -> tuner.Estimate:
@@ -162,7 +168,7 @@ def _estimates(cluster: System) -> _Estimates:
 
 
 def _by_model(
-    table: BandwidthTable, cluster: System, estimated: _Estimates, assumed: bool
+    table: BandwidthTable, cluster: System, estimated: Estimates, assumed: bool
 ) -> Comparison:
     """Compare with the model of `fabriclab.estimate` and its band.
 

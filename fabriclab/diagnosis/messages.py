@@ -22,6 +22,10 @@ _USUAL = re.compile(
     r"(?:\[[^\]]*\] )?([A-Za-z0-9][\w.\-]*):(\d{1,10}):\d+ \[(\d{1,10})\] (?:[^\s(\[]\S* (?:\(\S+\) )?)?"
     r"[NRM]CCL (INFO|WARN|TRACE|ABORT)(?= |$)"
 )
+_LEVEL_END = (
+    9  # characters from the library's name to the end of its level: "CCL INFO ", "CCL TRACE"
+)
+_MOST_HEADS = 100_000  # that are kept; with a time in each line none comes twice
 _HEADER = 200  # characters before the level of a message in which its head stands
 
 
@@ -48,16 +52,21 @@ def messages(source: Source) -> list[Message]:
         A file or text.
     """
     found = []
+    usual: dict[str, _Head] = {}  # heads of messages alone in their line, which ranks repeat
     for line in source.lines:
         text = line.text
         at = text.find("CCL ")
         if at < 0:
             continue
-        usual = _USUAL.match(text)
-        if usual and text.find("CCL ", usual.end()) < 0:
-            host, pid, device, level = usual.groups()
-            spoken = text[usual.end() :].strip()
-            found.append(Message(host, int(pid), int(device), level, spoken, line))
+        start = text[: at + _LEVEL_END]
+        head = usual.get(start)
+        if head is None:
+            head = _usual_head(start)
+            if head and len(usual) < _MOST_HEADS:
+                usual[start] = head
+        if head and text.find("CCL ", at + 4) < 0:
+            spoken = text[head.end :].strip()
+            found.append(Message(head.host, head.pid, head.device, head.level, spoken, line))
             continue
         heads = []
         while at >= 0:
@@ -95,6 +104,15 @@ class _Head(NamedTuple):
     pid: int
     device: int
     level: str
+
+
+def _usual_head(start: str) -> _Head | None:
+    """Return the head of a message that begins its line, from the line up to the level, or None if it is another."""
+    found = _USUAL.match(start)
+    if found is None:
+        return None
+    host, pid, device, level = found.groups()
+    return _Head(0, found.end(), host, int(pid), int(device), level)
 
 
 def _head(text: str, at: int) -> _Head | None:

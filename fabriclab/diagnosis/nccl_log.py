@@ -170,11 +170,12 @@ def read_nccl_log(messages: Iterable[Message]) -> NcclLog:
     """
     log = NcclLog(list(messages))
     for message in log.messages:
-        if " via " in message.text and "Channel" in message.text:  # most lines of a long log
+        text = message.text
+        if " via " in text and "Channel" in text:  # most lines of a long log
             _take_channel(log, message)
             continue
         for words, take in _READERS:
-            if words in message.text:
+            if words in text:
                 take(log, message)
     return log
 
@@ -226,23 +227,22 @@ def _take_shape(log: NcclLog, message: Message) -> None:
 
 
 def _take_channel(log: NcclLog, message: Message) -> None:
-    found = _CHANNEL.search(message.text)
+    found = _CHANNEL.match(message.text) or _CHANNEL.search(message.text)
     if not found:
         return
-    network, device, gdr = _way(found[7])
-    channel = Channel(
-        int(found[1]),
-        int(found[2]),
-        int(found[4]),
-        found[6] or "",
-        found[7],
-        network,
-        device,
-        gdr,
-        message.host,
-        message.line,
+    number, source, _, target, _, direction, via = found.groups("")
+    log.channels.append(
+        Channel(
+            int(number),
+            int(source),
+            int(target),
+            direction,
+            via,
+            *_way(via),
+            message.host,
+            message.line,
+        )
     )
-    log.channels.append(channel)
 
 
 @lru_cache(maxsize=4096)
