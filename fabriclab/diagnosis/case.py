@@ -97,15 +97,9 @@ class Case:
             yield from source.lines_with(word)
 
     def kinds_of_lines_with(self, word: str) -> Iterator[Line]:
-        """Yield lines that hold a word; of lines that differ in figures only, the first.
-
-        A word with a figure in it is looked for in all lines.
-        """
+        """Yield lines that hold a word; of lines that differ in figures only, the first."""
         for source in self.sources:
-            if any(letter.isdigit() for letter in word):
-                yield from source.lines_with(word)
-            else:
-                yield from source.unlike.lines_with(word)
+            yield from source.unlike.lines_with(word)
 
     def set_variables(self) -> Iterator[tuple[str, Line]]:
         """Yield the names of variables that the log or an environment has, with their lines."""

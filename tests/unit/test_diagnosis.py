@@ -364,6 +364,14 @@ def test_bandwidths_that_do_not_fit_their_collective_are_named():
     assert "misread_busbw" in all_of(text)
 
 
+def test_a_sign_that_asks_for_a_figure_is_found_behind_lines_that_differ_in_it():
+    failed = "Call to ibv_modify_qp failed with error {} on host"
+    lines = [info(failed.format(number), level="WARN") for number in (110, 110, 22)]
+    assert "gid_index" not in all_of("".join(lines[:2]))
+    (found,) = [s for s in fl.doctor("".join(lines)).suspects if s.cause_id == "gid_index"]
+    assert "error 22" in found.evidence
+
+
 # The cluster ----------------------------------------------------------------------------------------------------------
 
 
