@@ -23,7 +23,7 @@ from fabriclab.diagnosis.tables import (
 )
 from fabriclab.errors import FileFormat
 from fabriclab.gpudirect.rdma_ports import scan_ibv_devinfo, scan_rdma_link
-from fabriclab.gpudirect.tools import Topology, read_topo
+from fabriclab.gpudirect.tools import Topology, topo_of
 from fabriclab.importers.lines import Line, Scan, Source, open_source
 from fabriclab.operations.subnet_files import PrintedPort, scan_ibnetdiscover
 
@@ -176,8 +176,10 @@ def _read(files: Sequence[str | os.PathLike[str]], texts: Mapping[str, Any]) -> 
 def _take(case: Case, source: Source) -> list[str]:
     """Show a source to every reader, and return what was found, in words."""
     words = []
-    tables = read_bandwidths(source)
+    bandwidths = read_bandwidths(source)
+    tables = bandwidths.rows
     case.tables += tables
+    _note_unread(case, bandwidths, "rows of bandwidth")
     if tables:
         rows = sum(len(table.sizes) for table in tables)
         words.append(f"{rows} rows of bandwidth")
@@ -279,7 +281,8 @@ def _note_unread(case: Case, scan: Scan[Any], what: str) -> None:
     if scan.unread:
         first = scan.unread[0]
         case.skipped.append(
-            f"{first.line.file}: {len(scan.unread)} {what} cannot be read; line {first.line.number}: {first.why:.200}"
+            f"{first.line.file}: {what} that cannot be read: {len(scan.unread)}; "
+            f"line {first.line.number}: {first.why:.200}"
         )
 
 
@@ -288,7 +291,7 @@ def _topology(case: Case, source: Source) -> bool:
     if not any("GPU0" in line.text and "GPU1" in line.text for line in source.lines[:400]):
         return False
     try:
-        case.topologies[source.name] = read_topo(source.text)
+        case.topologies[source.name] = topo_of(source)
     except FileFormat as error:
         case.skipped.append(f"{source.name}: {error}")
         return False

@@ -281,7 +281,7 @@ def infiniband_ports(source: Source) -> Iterator[PortState]:
             up = state[1].lower() == "active"
         rate = _IB_RATE.match(line.text)
         if rate:
-            yield PortState(device, "", up, "", line, _decimal(rate[1]), card)
+            yield PortState(device, "", up, "", line, decimal(rate[1]), card)
 
 
 class NicRate(NamedTuple):
@@ -302,13 +302,19 @@ def nic_rates(source: Source) -> Iterator[NicRate]:
         of_port = _SYSFS_RATE.match(line.text)
         of_instance = _PERFORMANCE.search(line.text)
         if of_port:
-            yield NicRate(0, _decimal(of_port[1]), line)
+            yield NicRate(0, decimal(of_port[1]), line)
         elif of_instance:
             yield NicRate(int(of_instance[1] or 1), float(of_instance[2]), line)
 
 
-def _decimal(text: str) -> float:
-    """Return a text as a number, 0 if it is none."""
+def decimal(text: str) -> float:
+    """Return a text as a number, 0 if it is none.
+
+    Parameters
+    ----------
+    text : str
+        What should be a number.
+    """
     try:
         return float(text)
     except ValueError:
@@ -338,7 +344,7 @@ def rank_times(source: Source) -> Iterator[RankTime]:
         found = _STEP_TIME.search(line.text)
         if found:
             scale = 1e-3 if found[3].lower() == "ms" else 1.0
-            seconds = _decimal(found[2]) * scale
+            seconds = decimal(found[2]) * scale
             if 0 < seconds < 1e9:
                 yield RankTime(int(found[1]), seconds, line)
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from fabriclab.diagnosis.host_tools import PcieDevice, Timeout
+from fabriclab.diagnosis.host_tools import PcieDevice, Timeout, decimal
 from fabriclab.importers.lines import Line, Source
 
 __all__ = [
@@ -90,21 +90,13 @@ def _links(pci: list[tuple[Mapping[str, str], Line]], what: str) -> Iterator[Pci
     width = _whole(about.get("link_width", ""))
     speed = _SPEED.match(about.get("link_speed", ""))
     if width and speed:
-        value = _number(speed[1])
+        value = decimal(speed[1])
         yield PcieDevice(about.get("busid", ""), what, value, _FULL_WIDTH, value, width, line, None)
 
 
 def _whole(text: str) -> int:
     """Return a text as a whole number, 0 if it is none."""
     return int(text) if text.isdecimal() and len(text) < 10 else 0
-
-
-def _number(text: str) -> float:
-    """Return a text as a number, 0 if it is none."""
-    try:
-        return float(text)
-    except ValueError:
-        return 0.0
 
 
 class SecurityGroup(NamedTuple):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from fabriclab.core import bus_factor
-from fabriclab.importers.lines import Line, Source, unprefixed
+from fabriclab.importers.lines import Line, Scan, Source, Unread, unprefixed
 from fabriclab.importers.nccl_tests import scan_nccl_tests
 
 __all__ = [
@@ -136,15 +136,16 @@ class PerftestRow(NamedTuple):
     line: Line
 
 
-def read_bandwidths(source: Source) -> list[BandwidthTable]:
-    """Return the tables of bandwidth in a text; rows that are cut off are left out.
+def read_bandwidths(source: Source) -> Scan[BandwidthTable]:
+    """Return the tables of bandwidth in a text, and the rows of nccl-tests that are cut off or hold no figures.
 
     Parameters
     ----------
     source : Source
         A file or text.
     """
-    tables = _of_tests(source) + _of_columns(source)
+    of_tests = _of_tests(source)
+    tables = [*of_tests.rows, *_of_columns(source)]
     facts = _Facts()
     for line in source.lines if tables else ():
         facts.take(unprefixed(line.text))
@@ -152,14 +153,15 @@ def read_bandwidths(source: Source) -> list[BandwidthTable]:
         table.ranks = table.ranks or facts.ranks
         known = table.collective or facts.collective or _collective(source.name)
         table.collective = known or _by_ratio(table)
-    return tables
+    return Scan(tuple(tables), of_tests.unread)
 
 
-def _of_tests(source: Source) -> list[BandwidthTable]:
+def _of_tests(source: Source) -> Scan[BandwidthTable]:
     """Return the out-of-place figures of nccl-tests and rccl-tests; a table ends where sizes fall."""
     tables: list[BandwidthTable] = []
+    unread: list[Unread] = []
     if not source.holds("algbw"):
-        return tables
+        return Scan(())
     for printed in scan_nccl_tests(source):
         hosts = [printed.devices[rank].host for rank in sorted(printed.devices)]
         gpus = [device.gpu for device in printed.devices.values()]
@@ -167,6 +169,12 @@ def _of_tests(source: Source) -> list[BandwidthTable]:
         for row in printed.rows:
             figures = printed.figures(row)
             if figures is None:
+                unread.append(
+                    Unread(
+                        row.line,
+                        f"time and bandwidths are cut or no numbers, got {row.line.text!r:.80}",
+                    )
+                )
                 continue
             if table is None or (table.sizes and row.size < table.sizes[-1]):
                 table = BandwidthTable(
@@ -180,7 +188,7 @@ def _of_tests(source: Source) -> list[BandwidthTable]:
                 tables.append(table)
             table.add(row.line, row.size, figures.algbw, figures.busbw)
             table.wrong += figures.wrong > 0
-    return tables
+    return Scan(tuple(tables), tuple(unread))
 
 
 def _of_columns(source: Source) -> list[BandwidthTable]:

@@ -13,7 +13,7 @@ from fabriclab import spelling, units
 from fabriclab.core import Fabric, as_html
 from fabriclab.errors import FileFormat
 from fabriclab.gpudirect.copies import End, Server
-from fabriclab.importers import text_lines
+from fabriclab.importers import Source, open_source
 
 # From near to far, with NV (NVLink) before all PCIe paths. Drivers before 2018 wrote SOC for SYS.
 CLASSES = ("X", "NV", "PIX", "PXB", "PHB", "NODE", "SYS")
@@ -21,7 +21,6 @@ _CELL = re.compile(r"X|NV\d+|PIX|PXB|PHB|NODE|SYS|SOC")
 _HEAD = re.compile(r"\s*GPU0\s+(?!X\s)")  # not the row of GPU0, where an X follows
 _COLUMNS = re.compile(r"CPU Affinity|NUMA Affinity|GPU NUMA ID")
 _NAMED = re.compile(r"\s*(NIC\d+): (\S+)")
-_STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True, repr=False)
@@ -195,7 +194,23 @@ def read_topo(source: str | os.PathLike[str]) -> Topology:
     FileFormat
         If there is no such file, no matrix, or a row is cut, missing, has an unknown class, or differs from its column.
     """
-    lines = [_STYLE.sub("", line) for line in text_lines(source)]
+    return topo_of(open_source(source))
+
+
+def topo_of(source: Source) -> Topology:
+    """Return the matrix that ``nvidia-smi topo -m`` printed into a text; see `read_topo`.
+
+    Parameters
+    ----------
+    source : Source
+        A text, which may hold other things as well.
+
+    Raises
+    ------
+    FileFormat
+        If there is no whole matrix in it.
+    """
+    lines = [line.text for line in source.lines]
     head = len(lines)  # number of lines up to the head of the matrix
     names: list[str] = []
     for number, line in enumerate(lines, 1):

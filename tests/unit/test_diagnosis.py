@@ -79,10 +79,10 @@ def test_two_messages_in_one_line_are_two():
 def test_tables_of_bandwidth_have_sizes_in_bytes():
     (table,) = read_bandwidths(
         open_source("size_MiB  algbw_GBps  busbw_GBps\n 8 3.99 7.48\n64 11.40 21.37\n")
-    )
+    ).rows
     assert table.sizes == [8 * 2**20, 64 * 2**20]
     assert table.peak == 21.37
-    (table,) = read_bandwidths(open_source(bench(480)))
+    (table,) = read_bandwidths(open_source(bench(480))).rows
     assert table.collective == "all_reduce"
     assert table.ranks == 16
     assert len(set(table.hosts)) == 2
@@ -99,6 +99,25 @@ def test_what_is_no_file_says_so(tmp_path):
         fl.doctor(tmp_path / "none.log")
     with pytest.raises(ValueError, match="at least one file"):
         fl.doctor()
+
+
+def test_what_cannot_be_read_of_a_format_is_named_with_its_line():
+    ports = DEVINFO.format(state="ACTIVE", mtu=4096)
+    cut = ports + ports.replace("mlx5_0", "mlx5_1").split("state:")[0]
+    (words,) = fl.doctor(ports=cut).case.skipped
+    assert (
+        "ports: ports of ibv_devinfo that cannot be read: 1; line 9: a port of mlx5_1 must have"
+        in words
+    )
+    rows = bench(480).splitlines()
+    rows[-1] = rows[-1][:45]
+    (words,) = fl.doctor(bench="\n".join(rows) + "\n").case.skipped
+    assert "bench: rows of bandwidth that cannot be read: 1; line 21: " in words
+    torn = LINKS.format(lanes=4).replace("4xHDR", "4x", 1)
+    found = fl.doctor(links=torn)
+    assert "ports of ibnetdiscover that cannot be read: 1; line 2: " in found.case.skipped[0]
+    assert found.case.skipped[0] in str(found)
+    assert len(found.case.links) == 2
 
 
 def test_a_file_that_says_nothing_is_named():
@@ -271,7 +290,7 @@ def test_old_tables_of_nccl_tests_have_whole_times_and_no_root():
         "#       size         count    type   redop     time   algbw   busbw  error\n"
         "  1073741824     268435456   float     sum   134218    8.00   15.00  2e-07\n"
     )
-    (read,) = read_bandwidths(open_source(table))
+    (read,) = read_bandwidths(open_source(table)).rows
     assert (read.algbw, read.busbw) == ([8.0], [15.0])
 
 
