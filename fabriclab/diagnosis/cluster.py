@@ -18,7 +18,8 @@ from fabriclab.systems import System, system
 __all__ = ["Fact", "facts_of", "system_from_logs", "system_of"]
 
 _TRANSPORTS = {"IB": "infiniband", "RoCE": "roce"}
-_NETWORKS = {"socket": "tcp", "ofi": "efa", "libfabric": "efa", "aws": "efa"}
+# Sockets are missing: a log that uses them may be that of a cluster whose RDMA did not come up.
+_NETWORKS = {"aws libfabric": "efa"}
 _GPU = re.compile(
     r"\b(V100|A100|H100|H200|B200|B300|GB200|GB300|GH200|MI300X|MI325X|MI355X)\b", re.IGNORECASE
 )
@@ -185,9 +186,10 @@ def system_from_logs(*files: str | os.PathLike[str], **given: Any) -> System:
     """Return the cluster that logs describe, for `fabriclab.estimate`, `fabriclab.simulate` and its bill.
 
     Each part is read from the first of these that says it: ranks of nccl-tests, NCCL's log, states of ports, the
-    matrix of nvidia-smi topo -m, NCCL's topology. What no file says is that of the usual server of the GPU, and the
-    network between servers is never in a log, so it is assumed to be rail-optimised. ``origins`` of the result says of
-    each part where it comes from, and ``print(result.draw())`` shows it.
+    matrix of nvidia-smi topo -m, NCCL's topology. That a run used sockets is not taken for the cluster: it may be the
+    fault. What no file says is that of the usual server of the GPU. The network between servers is never in a log, so
+    it is assumed to be rail-optimised. ``origins`` of the result says of each part where it comes from, and
+    ``print(result.draw())`` shows it.
 
     Parameters
     ----------

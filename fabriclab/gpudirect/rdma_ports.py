@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fabriclab import units
-from fabriclab.importers import Line, Scan, Source, Unread, open_source
+from fabriclab.importers import Line, Scan, Source, Unread, open_whole
 
 __all__ = ["RdmaPort", "read_ibv_devinfo", "read_rdma_link", "scan_ibv_devinfo", "scan_rdma_link"]
 
@@ -139,7 +139,7 @@ def read_ibv_devinfo(source: str | os.PathLike[str]) -> tuple[RdmaPort, ...]:
     FileFormat
         If there is no such file, no port, or if a port is cut; the message names the line.
     """
-    return scan_ibv_devinfo(open_source(source)).whole(
+    return scan_ibv_devinfo(open_whole(source)).whole(
         "the text must hold what ibv_devinfo prints, with a line hca_id and a port; it holds no port"
     )
 
@@ -187,6 +187,6 @@ def read_rdma_link(source: str | os.PathLike[str]) -> tuple[RdmaPort, ...]:
     FileFormat
         If there is no such file or line, or if a line is cut; the message names the line.
     """
-    return scan_rdma_link(open_source(source)).whole(
+    return scan_rdma_link(open_whole(source)).whole(
         "the text must hold lines of rdma link, such as link mlx5_0/1 state ACTIVE; it holds none"
     )

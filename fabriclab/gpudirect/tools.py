@@ -13,7 +13,7 @@ from fabriclab import spelling, units
 from fabriclab.core import Fabric, as_html
 from fabriclab.errors import FileFormat
 from fabriclab.gpudirect.copies import End, Server
-from fabriclab.importers import Source, open_source
+from fabriclab.importers import Source, open_whole
 
 # From near to far, with NV (NVLink) before all PCIe paths. Drivers before 2018 wrote SOC for SYS.
 CLASSES = ("X", "NV", "PIX", "PXB", "PHB", "NODE", "SYS")
@@ -194,7 +194,7 @@ def read_topo(source: str | os.PathLike[str]) -> Topology:
     FileFormat
         If there is no such file, no matrix, or a row is cut, missing, has an unknown class, or differs from its column.
     """
-    return topo_of(open_source(source))
+    return topo_of(open_whole(source))
 
 
 def topo_of(source: Source) -> Topology:

@@ -11,6 +11,7 @@ from fabriclab.importers.lines import (
     is_text,
     open_source,
     open_text,
+    open_whole,
     text_lines,
 )
 from fabriclab.importers.nccl_tests import read_nccl_tests
@@ -23,6 +24,7 @@ __all__ = [
     "is_text",
     "open_source",
     "open_text",
+    "open_whole",
     "read_nccl_tests",
     "text_lines",
 ]

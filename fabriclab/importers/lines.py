@@ -19,7 +19,17 @@ from typing import Generic, NamedTuple, TypeVar
 
 from fabriclab.errors import FileFormat, FileMissing
 
-__all__ = ["Line", "Scan", "Source", "Unread", "is_text", "open_source", "open_text", "text_lines"]
+__all__ = [
+    "Line",
+    "Scan",
+    "Source",
+    "Unread",
+    "is_text",
+    "open_source",
+    "open_text",
+    "open_whole",
+    "text_lines",
+]
 
 LONGEST_LINE = 4_000  # characters of a line that are looked at; longer ones are cut
 MOST_BYTES = 2**28  # of a file, from its start, that are read
@@ -290,6 +300,27 @@ def open_source(given: str | os.PathLike[str], name: str = "") -> Source:
         texts = [_STYLE.sub("", text) for text in texts]
     lines = [Line(name, number, text) for number, text in enumerate(texts, 1)]
     return Source(name, lines, left_out)
+
+
+def open_whole(given: str | os.PathLike[str]) -> Source:
+    """Return the lines of a file or of a text as `open_source` does, for readers that must not miss a part of it.
+
+    Parameters
+    ----------
+    given : path or str
+        A file, or a text with line ends.
+
+    Raises
+    ------
+    FileMissing
+        If ``given`` is no text, and there is no such file.
+    FileFormat
+        If the file cannot be read, or is longer than 256 MiB.
+    """
+    source = open_source(given)
+    if source.left_out:
+        raise FileFormat(f"{source.name} is too long, {source.left_out}; give a part of it")
+    return source
 
 
 def unprefixed(text: str) -> str:

@@ -15,7 +15,7 @@ from fabriclab import units
 from fabriclab.catalog.published import identifier
 from fabriclab.core import Flags, Floats, Result, bus_factor
 from fabriclab.errors import FileFormat
-from fabriclab.importers.lines import Line, Source, open_source
+from fabriclab.importers.lines import Line, Source, open_whole
 
 __all__ = ["PrintedRow", "PrintedTable", "read_nccl_tests", "scan_nccl_tests"]
 
@@ -273,10 +273,8 @@ def read_nccl_tests(
     ValueError
         If the collective or the number of ranks is neither given nor in the log, or does not fit its figures.
     """
-    opened = open_source(source)
+    opened = open_whole(source)
     name = opened.name
-    if opened.left_out:
-        raise FileFormat(f"{name} is too long, {opened.left_out}; give a part of it")
     in_place = units.flag(in_place, "in_place")
     tables = [table.without_cut_rows() for table in scan_nccl_tests(opened)]
     full = [table for table in tables if table.rows]

@@ -16,7 +16,7 @@ from fabriclab import catalog
 from fabriclab.catalog.tables import load_table
 from fabriclab.core import Fabric, FabricBuilder
 from fabriclab.errors import FileFormat
-from fabriclab.importers import Line, Scan, Source, Unread, open_source, text_lines
+from fabriclab.importers import Line, Scan, Source, Unread, open_whole, text_lines
 
 _NODE = re.compile(r'(Switch|Ca|Rt)\s+(\d+)\s+"([SHR]-[0-9a-f]+)"\s*#\s*"(.*?)"(?:.*?\blid (\d+))?')
 _PORT = re.compile(
@@ -144,7 +144,7 @@ def read_ibnetdiscover(source: str | os.PathLike[str]) -> Subnet:
     FileFormat
         If a line cannot be read, a link has one end only, or a rate is unknown, naming the line.
     """
-    found = scan_ibnetdiscover(open_source(source))
+    found = scan_ibnetdiscover(open_whole(source))
     printed = found.ports.whole(
         "the text holds no port of any node; give what ibnetdiscover prints without options"
     )

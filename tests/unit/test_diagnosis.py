@@ -431,6 +431,14 @@ def test_a_system_needs_a_gpu_and_servers_and_takes_what_it_is_given():
     assert named.gpu == "H100"
 
 
+def test_that_a_run_used_sockets_does_not_make_them_the_expectation():
+    log = info("NET/Socket : Using [0]eth0:10.0.0.1<0>") + info("Using network Socket")
+    assert fl.system_from_logs(bench(12), log)["transport"] == "ib"
+    found = fl.doctor(bench(12), EIGHT, log)
+    assert found.comparisons[0].healthy is False
+    assert found.suspects[0].cause_id == "fallback_to_sockets"
+
+
 def test_a_log_is_no_name_of_a_system(tmp_path):
     (tmp_path / "nccl.log").write_text("x\n")
     with pytest.raises(ValueError, match="system_from_logs"):

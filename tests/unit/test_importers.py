@@ -484,6 +484,14 @@ def test_a_log_is_a_file_or_its_text(tmp_path):
         read_nccl_tests("x" * 5000)
 
 
+def test_a_file_that_is_read_in_part_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("fabriclab.importers.lines.MOST_BYTES", 2**20)
+    file = tmp_path / "long.txt"
+    file.write_text((LOGS / "modern.txt").read_text() + "words\n" * 200_000)
+    with pytest.raises(FileFormat, match=r"long.txt is too long, only its first 1 MiB were read"):
+        read_nccl_tests(file)
+
+
 def test_files_that_are_none(tmp_path):
     (tmp_path / "empty.txt").write_text("")
     (tmp_path / "binary.txt").write_bytes(bytes(range(256)))
