@@ -24,6 +24,7 @@ _GPU = re.compile(
     r"\b(V100|A100|H100|H200|B200|B300|GB200|GB300|GH200|MI300X|MI325X|MI355X)\b", re.IGNORECASE
 )
 _NEVER_A_BOARD = re.compile(r"PCIe|L40|RTX", re.IGNORECASE)
+_NEAR = ("PIX", "PXB")
 # Words of the lines in which tools name GPUs: nvidia-smi -L, nvidia-smi -q, rocm-smi.
 _GPU_WORDS = ("gpu 0:", "product name", "card series")
 # What is needed, and which tools say it.
@@ -131,6 +132,15 @@ def _nics(case: Case) -> Iterator[Fact]:
     for xml in case.xml:
         if xml.nets:
             yield Fact("nics", len(xml.nets), xml.nets[0].line, "NICs of NCCL's topology")
+    for topology in case.topologies.values():
+        # NICs that are near no GPU are those for storage or management.
+        near = set()
+        for gpu in topology.names:
+            if gpu.startswith("GPU"):
+                near |= {n for n in topology.nearest(gpu) if topology.relation(gpu, n) in _NEAR}
+        if near:
+            why = "NICs that share a PCIe switch with a GPU in nvidia-smi topo -m"
+            yield Fact("nics", len(near), _first(case, "gpu0"), why)
 
 
 def _rates(case: Case) -> Iterator[Fact]:

@@ -431,6 +431,13 @@ def test_a_system_needs_a_gpu_and_servers_and_takes_what_it_is_given():
     assert named.gpu == "H100"
 
 
+def test_only_nics_beside_gpus_count_in_a_matrix():
+    cluster = fl.system_from_logs(bench(150, per_server=2), TOPO.format(near="SYS"))
+    assert cluster.nics == 1
+    assert "share a PCIe switch" in cluster.origins["nics"]
+    assert fl.system_from_logs(bench(150, per_server=2), TOPO.format(near="PIX")).nics == 2
+
+
 def test_that_a_run_used_sockets_does_not_make_them_the_expectation():
     log = info("NET/Socket : Using [0]eth0:10.0.0.1<0>") + info("Using network Socket")
     assert fl.system_from_logs(bench(12), log)["transport"] == "ib"
