@@ -21,9 +21,8 @@ from fabriclab.diagnosis.tables import (
     read_pairs,
     read_perftest,
 )
-from fabriclab.errors import FileFormat
 from fabriclab.gpudirect.rdma_ports import scan_ibv_devinfo, scan_rdma_link
-from fabriclab.gpudirect.tools import Topology, topo_of
+from fabriclab.gpudirect.tools import Topology, scan_topo
 from fabriclab.importers.lines import Line, Scan, Source, open_source
 from fabriclab.operations.subnet_files import PrintedPort, scan_ibnetdiscover
 
@@ -290,9 +289,8 @@ def _topology(case: Case, source: Source) -> bool:
     """Take the matrix of ``nvidia-smi topo -m``, if the source has one."""
     if not any("GPU0" in line.text and "GPU1" in line.text for line in source.lines[:400]):
         return False
-    try:
-        case.topologies[source.name] = topo_of(source)
-    except FileFormat as error:
-        case.skipped.append(f"{source.name}: {error}")
-        return False
-    return True
+    scan = scan_topo(source)
+    _note_unread(case, scan, "rows of nvidia-smi topo -m")
+    for topology in scan.rows:
+        case.topologies[source.name] = topology
+    return bool(scan.rows)

@@ -3,7 +3,7 @@
 import itertools
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -11,15 +11,16 @@ import numpy as np
 
 from fabriclab import spelling, units
 from fabriclab.core import Fabric, as_html
-from fabriclab.errors import FileFormat
 from fabriclab.gpudirect.copies import End, Server
-from fabriclab.importers import Source, open_whole
+from fabriclab.importers import Line, Scan, Source, Unread, open_whole
 
 # From near to far, with NV (NVLink) before all PCIe paths. Drivers before 2018 wrote SOC for SYS.
 CLASSES = ("X", "NV", "PIX", "PXB", "PHB", "NODE", "SYS")
 _CELL = re.compile(r"X|NV\d+|PIX|PXB|PHB|NODE|SYS|SOC")
 _HEAD = re.compile(r"\s*GPU0\s+(?!X\s)")  # not the row of GPU0, where an X follows
 _COLUMNS = re.compile(r"CPU Affinity|NUMA Affinity|GPU NUMA ID")
+_UNKNOWN = "?"
+_WANTED = "the text must hold the matrix of nvidia-smi topo -m, a row for each name"
 _NAMED = re.compile(r"\s*(NIC\d+): (\S+)")
 
 
@@ -32,7 +33,7 @@ class Topology:
     names : tuple of str
         GPUs and NICs, (N,).
     cells : tuple of tuple of str
-        Class of the path between each pair, (N, N).
+        Class of the path between each pair, (N, N); "?" where it is not known.
     devices : mapping of str to str
         Device name of each ``NIC0``, ``NIC1``, ... of the matrix, such as ``mlx5_0``.
     """
@@ -175,9 +176,9 @@ def _nvlink_ports(fabric: Fabric, a: End, b: End) -> int:
 
 
 class _MatrixRow(NamedTuple):
-    """One row of the printed matrix: its line number and its cells."""
+    """One row of the printed matrix: its line and its cells."""
 
-    line: int
+    line: Line
     cells: list[str]
 
 
@@ -194,59 +195,79 @@ def read_topo(source: str | os.PathLike[str]) -> Topology:
     FileFormat
         If there is no such file, no matrix, or a row is cut, missing, has an unknown class, or differs from its column.
     """
-    return topo_of(open_whole(source))
+    (matrix,) = scan_topo(open_whole(source)).whole(f"{_WANTED}: it holds none")
+    return matrix
 
 
-def topo_of(source: Source) -> Topology:
-    """Return the matrix that ``nvidia-smi topo -m`` printed into a text; see `read_topo`.
+def scan_topo(source: Source) -> Scan[Topology]:
+    """Return the matrix that ``nvidia-smi topo -m`` printed into a text, if the rows of all GPUs are whole.
+
+    Rows of NICs that are missing, as where somebody copied the upper part only, are taken from the columns of the NICs;
+    the class of two NICs is then "?".
 
     Parameters
     ----------
     source : Source
         A text, which may hold other things as well.
-
-    Raises
-    ------
-    FileFormat
-        If there is no whole matrix in it.
     """
-    lines = [line.text for line in source.lines]
+    lines = source.lines
     head = len(lines)  # number of lines up to the head of the matrix
     names: list[str] = []
     for number, line in enumerate(lines, 1):
-        if _HEAD.match(line):
+        if _HEAD.match(line.text):
             head = number
-            names = _COLUMNS.split(line)[0].split()
+            names = _COLUMNS.split(line.text)[0].split()
             break
+    if not names:
+        return Scan(())
 
     rows: dict[str, _MatrixRow] = {}
-    for i in reversed(range(head, len(lines))):  # of rows with the same name the first one counts
-        words = lines[i].split()
+    for line in reversed(lines[head:]):  # of rows with the same name the first one counts
+        words = line.text.split()
         if words and words[0] in names:
-            rows[words[0]] = _MatrixRow(line=i + 1, cells=words[1 : 1 + len(names)])
-    if not names or len(rows) < len(names):
-        lost = "it holds none"
-        if names:
-            missing = ", ".join(name for name in names if name not in rows)
-            lost = f"the rows of {missing} are missing"
-        raise FileFormat(
-            f"the text must hold the matrix of nvidia-smi topo -m, a row for each name: {lost}"
-        )
+            rows[words[0]] = _MatrixRow(line, words[1 : 1 + len(names)])
+    unread: list[Unread] = []
+    missing = [name for name in names if name not in rows]
+    if missing:
+        lost = f"{_WANTED}: the rows of {', '.join(missing)} are missing"
+        unread.append(Unread(lines[head - 1], lost))
     for name, row in rows.items():
         if len(row.cells) < len(names) or not all(map(_CELL.fullmatch, row.cells)):
             got = f"the row of {name} must have a class for each of {len(names)} names, got {' '.join(row.cells)}"
-            raise FileFormat.at(row.line, f"{got}; is it cut, or from a tool of another maker?")
+            unread.append(Unread(row.line, f"{got}; is it cut, or from a tool of another maker?"))
+            missing.append(name)
+    if any(name.startswith("GPU") for name in missing):
+        return Scan((), tuple(unread))
 
     table = []
-    for name in names:
-        table.append(tuple("SYS" if cell == "SOC" else cell for cell in rows[name].cells))
+    for i, name in enumerate(names):
+        cells = (
+            rows[name].cells if name not in missing else _cells_of_column(i, names, rows, missing)
+        )
+        table.append(tuple("SYS" if cell == "SOC" else cell for cell in cells))
     for (i, a), (j, b) in itertools.combinations_with_replacement(enumerate(names), 2):
+        if _UNKNOWN in (table[i][j], table[j][i]):
+            continue
         if table[i][j] != table[j][i] or (table[i][j] == "X") != (i == j):
             got = f"{a} and {b} must have one class, X for a name and itself only, got {table[i][j]} and {table[j][i]}"
-            raise FileFormat(f"{got}; give one whole output")
+            unread.append(Unread(lines[head - 1], f"{got}; give one whole output"))
+            return Scan((), tuple(unread))
     devices = {}
     for line in lines:
-        named = _NAMED.match(line)
+        named = _NAMED.match(line.text)
         if named:
             devices[named[1]] = named[2]
-    return Topology(tuple(names), tuple(table), devices)
+    return Scan((Topology(tuple(names), tuple(table), devices),), tuple(unread))
+
+
+def _cells_of_column(
+    i: int, names: list[str], rows: Mapping[str, _MatrixRow], missing: list[str]
+) -> list[str]:
+    """Return the cells of a row that is missing, from its column in the others."""
+    cells = []
+    for j, name in enumerate(names):
+        if i == j:
+            cells.append("X")
+        else:
+            cells.append(rows[name].cells[i] if name not in missing else _UNKNOWN)
+    return cells

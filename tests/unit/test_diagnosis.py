@@ -113,6 +113,11 @@ def test_what_cannot_be_read_of_a_format_is_named_with_its_line():
     rows[-1] = rows[-1][:45]
     (words,) = fl.doctor(bench="\n".join(rows) + "\n").case.skipped
     assert "bench: rows of bandwidth that cannot be read: 1; line 21: " in words
+    upper = "".join(TOPO.format(near="SYS").splitlines(keepends=True)[:3])
+    found = fl.doctor(topo=upper)
+    assert "line 1: the text must hold" in found.case.skipped[0]
+    assert found.suspects[0].cause_id == "nic_far"
+    assert found.case.topologies["topo"].relation("NIC0", "NIC1") == "?"
     torn = LINKS.format(lanes=4).replace("4xHDR", "4x", 1)
     found = fl.doctor(links=torn)
     assert "ports of ibnetdiscover that cannot be read: 1; line 2: " in found.case.skipped[0]
