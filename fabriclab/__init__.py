@@ -26,6 +26,7 @@ _HOME = {
     "sweep": "simulation",
     "estimate": "tuner",
     "doctor": "diagnosis",
+    "system_from_logs": "diagnosis",
     "what_if": "diagnosis",
     "draw": "views",
     "audit": "course.assessment",

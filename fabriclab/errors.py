@@ -7,6 +7,7 @@ __all__ = [
     "DoesNotFit",
     "FabricError",
     "FileFormat",
+    "FileMissing",
     "NoPath",
     "OutOfSlots",
     "TooLarge",
@@ -49,6 +50,10 @@ class FileFormat(FabricError):
     def at(cls, line: int, what: str) -> Self:
         """Return an error that names the line of the text it is about."""
         return cls(f"line {line}: {what}")
+
+
+class FileMissing(FileFormat, FileNotFoundError):
+    """There is no file of a name, and the name is no text that a tool printed either."""
 
 
 def __dir__() -> list[str]:

@@ -28,7 +28,8 @@ import numpy as np
 from fabriclab import catalog, economics, registry, topologies, units
 from fabriclab.catalog import published
 from fabriclab.catalog.tables import near, read_rows
-from fabriclab.core import Fabric, FabricBuilder, Floats, Ints, ReadOnly, as_html
+from fabriclab.core import Fabric, FabricBuilder, Floats, Ints, ReadOnly, as_html, as_text
+from fabriclab.importers import is_text
 from fabriclab.topologies.clusters import outside_servers
 from fabriclab.topologies.servers import SERVERS, links_between_gpus
 from fabriclab.tuner.system import check_nic_rate, check_nics, host_link, link_rate, read
@@ -112,6 +113,8 @@ class System(Mapping[str, Any]):
         Columns of `catalog.published.systems`.
     asked : mapping
         Arguments of `system` that were given; empty for a published system.
+    origins : mapping
+        Where each part comes from, in words, if it was read from logs; see `fabriclab.system_from_logs`.
     """
 
     name: str
@@ -124,6 +127,7 @@ class System(Mapping[str, Any]):
     options: Mapping[str, Any] = field(default_factory=ReadOnly)
     row: Mapping[str, Any]
     asked: Mapping[str, Any] = field(default_factory=ReadOnly)
+    origins: Mapping[str, str] = field(default_factory=ReadOnly)
 
     def __getitem__(self, key: str) -> Any:
         """Return a column of `catalog.published.systems`."""
@@ -261,10 +265,23 @@ class System(Mapping[str, Any]):
             transport = _TRANSPORT_NAMES.get(self.row["transport"], self.row["transport"])
             network = self._network_name("a fabric of its own")
             text += f", {self.nics} NICs of {_gbps(self.rate)} each, {transport}, {network}"
+        assumed = [name for name, where in self.origins.items() if where.startswith("assumed")]
+        if assumed:
+            text += f"; assumed: {', '.join(assumed)}"
         return text + ">"
 
+    def draw(self) -> str:
+        """Return what the system consists of as text, with where each part comes from if it was read from logs."""
+        parts = as_text(self._facts())
+        if not self.origins:
+            return parts
+        return f"{parts}\n\nread from logs\n{as_text(list(self.origins.items()))}"
+
     def _repr_html_(self) -> str:
-        return as_html(self._facts(), repr(self)[1:-1])
+        rows = self._facts()
+        for name, where in self.origins.items():
+            rows.append((f"{name}: from", where))
+        return as_html(rows, repr(self)[1:-1])
 
 
 def system(
@@ -430,6 +447,11 @@ def _from_source(source: str | Path) -> System:
     """Return a published system by name, or that of a TOML file."""
     if isinstance(source, Path) or str(source).endswith(".toml"):
         return _from_file(Path(source))
+    if is_text(source) or Path(source).is_file():
+        raise ValueError(
+            f"source must be the name of a published system or a TOML file, got {source!r:.60}; "
+            "fabriclab.system_from_logs(...) reads what tools printed"
+        )
     row = published.system(source)
     nic_rate = 0.0
     if row["nic_gbps"]:

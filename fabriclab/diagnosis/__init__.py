@@ -12,7 +12,8 @@ Examples
 True
 """
 
-from fabriclab.diagnosis.comparison import Comparison, system_of
+from fabriclab.diagnosis.cluster import system_from_logs, system_of
+from fabriclab.diagnosis.comparison import Comparison
 from fabriclab.diagnosis.digest import Digest, as_table, digest
 from fabriclab.diagnosis.doctor import Diagnosis, doctor
 from fabriclab.diagnosis.failures import WhatIf, what_if
@@ -30,6 +31,7 @@ __all__ = [
     "digest",
     "doctor",
     "practice",
+    "system_from_logs",
     "system_of",
     "what_if",
 ]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import bisect
+import gc
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from fabriclab.diagnosis import host_tools, structured
-from fabriclab.diagnosis.lines import Line, Source, messages, open_source
+from fabriclab.diagnosis.messages import messages, without_messages
 from fabriclab.diagnosis.nccl_log import NcclLog, read_nccl_log
 from fabriclab.diagnosis.tables import (
     BandwidthTable,
@@ -20,8 +21,10 @@ from fabriclab.diagnosis.tables import (
     read_pairs,
     read_perftest,
 )
-from fabriclab.errors import FileFormat
-from fabriclab.gpudirect.tools import Topology, read_topo
+from fabriclab.gpudirect.rdma_ports import scan_ibv_devinfo, scan_rdma_link
+from fabriclab.gpudirect.tools import Topology, scan_topo
+from fabriclab.importers.lines import Line, Scan, Source, open_source
+from fabriclab.operations.subnet_files import PrintedPort, scan_ibnetdiscover
 
 __all__ = ["Case", "Understood", "read_case"]
 
@@ -55,6 +58,7 @@ class Case:
     modules: list[host_tools.Module] = field(default_factory=list)
     pcie: list[host_tools.PcieDevice] = field(default_factory=list)
     ports: dict[str, list[host_tools.PortState]] = field(default_factory=dict)  # by file
+    nic_rates: list[host_tools.NicRate] = field(default_factory=list)
     answers: list[host_tools.RailAnswer] = field(default_factory=list)
     variables: list[host_tools.HostVariable] = field(default_factory=list)
     timeouts: list[host_tools.Timeout] = field(default_factory=list)
@@ -62,18 +66,18 @@ class Case:
     rank_times: list[host_tools.RankTime] = field(default_factory=list)
     xml: list[structured.TopologyXml] = field(default_factory=list)
     security_groups: list[structured.SecurityGroup] = field(default_factory=list)
-    links: list[structured.FabricLink] = field(default_factory=list)
+    links: list[PrintedPort] = field(default_factory=list)
     leaves: dict[str, str] = field(default_factory=dict)  # node -> leaf switch
     understood: list[Understood] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)  # files of which no reader understood a line
 
-    @property
+    @cached_property
     def measured(self) -> list[BandwidthTable]:
         """Tables of the run itself, without those that it is held against."""
         return [table for table in self.tables if not table.is_baseline]
 
-    @property
+    @cached_property
     def baselines(self) -> list[BandwidthTable]:
         """Tables that the run is held against."""
         return [table for table in self.tables if table.is_baseline]
@@ -88,27 +92,13 @@ class Case:
 
     def lines_with(self, word: str) -> Iterator[Line]:
         """Yield the lines that hold a word, which is given in lower case."""
-        for source, lowered, starts in self._lowered:
-            at = lowered.find(word)
-            seen = -1
-            while at >= 0:
-                number = _line_at(starts, at)
-                if number != seen:
-                    seen = number
-                    yield source.lines[number]
-                at = lowered.find(word, starts[number + 1])
-
-    @cached_property
-    def _lowered(self) -> list[tuple[Source, str, list[int]]]:
-        """Each source with its text in lower case, and where its lines start in that text."""
-        found = []
         for source in self.sources:
-            lowered = [line.text.lower() for line in source.lines]
-            starts = [0]
-            for text in lowered:
-                starts.append(starts[-1] + len(text) + 1)
-            found.append((source, "\n".join(lowered), starts))
-        return found
+            yield from source.lines_with(word)
+
+    def kinds_of_lines_with(self, word: str) -> Iterator[Line]:
+        """Yield lines that hold a word; of lines that differ in figures only, the first."""
+        for source in self.sources:
+            yield from source.unlike.lines_with(word)
 
     def set_variables(self) -> Iterator[tuple[str, Line]]:
         """Yield the names of variables that the log or an environment has, with their lines."""
@@ -128,11 +118,6 @@ class Case:
         return None
 
 
-def _line_at(starts: list[int], place: int) -> int:
-    """Return the number of the line, from 0, that a place of a text is in."""
-    return bisect.bisect_right(starts, place) - 1
-
-
 def read_case(files: Sequence[str | os.PathLike[str]], **texts: Any) -> Case:
     """Read files and texts; a file that nothing is understood of is named in ``skipped``.
 
@@ -148,6 +133,24 @@ def read_case(files: Sequence[str | os.PathLike[str]], **texts: Any) -> Case:
     FileFormat
         If a file does not exist.
     """
+    with _without_collector():
+        return _read(files, texts)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Keep Python from searching for reference cycles: lines have none, and on a long log it takes half of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _read(files: Sequence[str | os.PathLike[str]], texts: Mapping[str, Any]) -> Case:
+    """Return what files and texts say."""
     sources = [open_source(given) for given in files]
     sources += [open_source(given, name) for name, given in texts.items() if given is not None]
     case = Case(sources)
@@ -155,7 +158,7 @@ def read_case(files: Sequence[str | os.PathLike[str]], **texts: Any) -> Case:
     for source in sources:
         said = messages(source)
         spoken += said
-        words = _take(case, source.without_messages())
+        words = _take(case, without_messages(source))
         if said:
             words.insert(0, f"{len(said):,} messages of NCCL")
         case.understood.append(
@@ -172,8 +175,10 @@ def read_case(files: Sequence[str | os.PathLike[str]], **texts: Any) -> Case:
 def _take(case: Case, source: Source) -> list[str]:
     """Show a source to every reader, and return what was found, in words."""
     words = []
-    tables = read_bandwidths(source)
+    bandwidths = read_bandwidths(source)
+    tables = bandwidths.rows
     case.tables += tables
+    _note_unread(case, bandwidths, "rows of bandwidth")
     if tables:
         rows = sum(len(table.sizes) for table in tables)
         words.append(f"{rows} rows of bandwidth")
@@ -194,9 +199,11 @@ def _take(case: Case, source: Source) -> list[str]:
     case.modules += modules
     pcie = list(host_tools.pcie_devices(source))
     case.pcie += pcie
-    ports = list(host_tools.port_states(source)) + list(host_tools.infiniband_ports(source))
+    ports = _ports(case, source)
     if ports:
         case.ports[source.name] = ports
+    nic_rates = list(host_tools.nic_rates(source))
+    case.nic_rates += nic_rates
     variables = list(host_tools.variables(source))
     case.variables += variables
     timeouts = list(host_tools.timeouts(source)) + structured.flight_entries(source)
@@ -208,11 +215,10 @@ def _take(case: Case, source: Source) -> list[str]:
     rules = structured.read_security_groups(source)
     case.security_groups += rules
     topology = _topology(case, source)
-    xml = structured.read_topology_xml(source)
+    xml = structured.read_topology_xml(source) if source.holds("<gpu", "<net") else None
     if xml:
         case.xml.append(xml)
-    links = structured.read_fabric_links(source)
-    case.links += links
+    links = _cables(case, source)
     leaves = structured.read_slurm_switches(source)
     case.leaves |= leaves
 
@@ -225,6 +231,7 @@ def _take(case: Case, source: Source) -> list[str]:
         (modules, "kernel modules"),
         (pcie, "PCIe devices"),
         (ports, "ports"),
+        (nic_rates, "rates of NICs"),
         (variables, "variables"),
         (timeouts, "collectives that timed out"),
         (answers, "rails"),
@@ -241,13 +248,49 @@ def _take(case: Case, source: Source) -> list[str]:
     return words
 
 
+def _ports(case: Case, source: Source) -> list[host_tools.PortState]:
+    """Return the ports that any tool printed, and note what cannot be read of them."""
+    ports = list(host_tools.netdev_ports(source))
+    if source.holds("hca_id"):
+        scan = scan_ibv_devinfo(source)
+        ports += host_tools.rdma_ports(scan)
+        _note_unread(case, scan, "ports of ibv_devinfo")
+    if source.holds(" physical_state ", "link "):
+        scan = scan_rdma_link(source)
+        ports += host_tools.rdma_ports(scan)
+        _note_unread(case, scan, "ports of rdma link")
+    ports += host_tools.infiniband_ports(source)
+    return ports
+
+
+def _cables(case: Case, source: Source) -> tuple[PrintedPort, ...]:
+    """Take the ports of ibnetdiscover, if the source has any; those of switches name each cable once or twice."""
+    if not source.holds('"s-', '"h-'):
+        return ()
+    found = scan_ibnetdiscover(source)
+    if not found.nodes:
+        return ()
+    case.links += found.ports.rows
+    _note_unread(case, found.ports, "ports of ibnetdiscover")
+    return found.ports.rows
+
+
+def _note_unread(case: Case, scan: Scan[Any], what: str) -> None:
+    """Note how many lines of a format could not be read, with the first of them."""
+    if scan.unread:
+        first = scan.unread[0]
+        case.skipped.append(
+            f"{first.line.file}: {what} that cannot be read: {len(scan.unread)}; "
+            f"line {first.line.number}: {first.why:.200}"
+        )
+
+
 def _topology(case: Case, source: Source) -> bool:
     """Take the matrix of ``nvidia-smi topo -m``, if the source has one."""
     if not any("GPU0" in line.text and "GPU1" in line.text for line in source.lines[:400]):
         return False
-    try:
-        case.topologies[source.name] = read_topo(source.text)
-    except FileFormat as error:
-        case.skipped.append(f"{source.name}: {error}")
-        return False
-    return True
+    scan = scan_topo(source)
+    _note_unread(case, scan, "rows of nvidia-smi topo -m")
+    for topology in scan.rows:
+        case.topologies[source.name] = topology
+    return bool(scan.rows)

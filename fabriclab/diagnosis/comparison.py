@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,19 +13,17 @@ from fabriclab import catalog, tuner
 from fabriclab.core import Result, bus_factor
 from fabriclab.core.result import BUS_FACTORS
 from fabriclab.diagnosis.case import Case
+from fabriclab.diagnosis.cluster import facts_of, system_of
 from fabriclab.diagnosis.tables import BandwidthTable
-from fabriclab.systems import System, system
+from fabriclab.systems import System
 
-__all__ = ["Comparison", "Row", "compare", "system_of"]
+__all__ = ["Comparison", "Row", "compare", "estimates"]
 
 _GB = 1e9
 _SLOW = 0.8  # of a baseline: below it a run is slower than runs differ
 _REACHED = 0.8  # of a NIC's rate, which a good all-reduce of a large size reaches
-_TRANSPORTS = {"IB": "infiniband", "RoCE": "roce"}
-_GPU = re.compile(
-    r"\b(V100|A100|H100|H200|B200|B300|GB200|GB300|GH200|MI300X|MI325X|MI355X)\b", re.IGNORECASE
-)
-_NEVER_A_BOARD = re.compile(r"PCIe|L40|RTX", re.IGNORECASE)
+
+Estimates = Callable[[str, float], tuner.Estimate]
 
 
 class Row(NamedTuple):
@@ -114,65 +111,6 @@ class Comparison:
         return measured, expected
 
 
-def system_of(case: Case) -> System | None:
-    """Return the cluster that the files describe, or None if they do not say enough.
-
-    Needed are the GPU, which nccl-tests prints for each rank, and the number of servers; the rest is read from the log
-    of NCCL or is that of the usual server of the GPU.
-
-    Parameters
-    ----------
-    case : Case
-        What the files say.
-    """
-    for table in case.tables:
-        found = _GPU.search(table.gpu)
-        if not found or _NEVER_A_BOARD.search(table.gpu):
-            continue
-        per_host = Counter(table.hosts)
-        servers = len(per_host)
-        per_server = max(per_host.values())
-        arguments: dict[str, Any] = {
-            "gpu": found[1].upper(),
-            "servers": servers,
-            "gpus": per_server,
-        }
-        layers = [d.layer for of_host in case.log.devices.values() for d in of_host.values()]
-        if layers and layers[0] in _TRANSPORTS:
-            arguments["transport"] = _TRANSPORTS[layers[0]]
-        if servers > 1:
-            arguments |= _nics_of(case)
-        for known in (arguments, {key: arguments[key] for key in ("gpu", "servers", "gpus")}):
-            try:
-                return system(**known)
-            except (ValueError, TypeError, KeyError):
-                continue
-        return None
-    return None
-
-
-def _nics_of(case: Case) -> dict[str, Any]:
-    """Return number and rate of the NICs of a server, as far as the files say, as arguments of `system`."""
-    counts = [len(of_host) for of_host in case.log.devices.values()]
-    rates = []
-    for ports in case.ports.values():
-        up = [port for port in ports if port.up]
-        if up and not case.log.devices:
-            counts.append(len(up))
-        rates += [port.rate for port in up if port.rate]
-    for topology in case.xml:
-        if not case.log.devices:
-            counts.append(len(topology.nets))
-        rates += [net.speed / 1000 for net in topology.nets if net.speed]
-    found: dict[str, Any] = {}
-    most = max(counts, default=0)
-    if most:
-        found["nics"] = most
-    if rates:
-        found["rate"] = f"{max(rates):g} Gb/s"
-    return found
-
-
 def compare(case: Case, cluster: System | None = None) -> list[Comparison]:
     """Return a comparison of each measured table: with a baseline if there is one, else with the model.
 
@@ -183,14 +121,15 @@ def compare(case: Case, cluster: System | None = None) -> list[Comparison]:
     cluster : System, optional
         The cluster; found in the files unless given.
     """
-    assumed = cluster is None and "nics" not in _nics_of(case)
+    assumed = cluster is None and "nics" not in facts_of(case)
     cluster = cluster or system_of(case)
+    estimated = estimates(cluster) if cluster is not None else None
     found = []
     for table in case.measured:
         if case.baselines:
             found.append(_by_baseline(table, case.baselines[0]))
-        elif cluster is not None and table.collective:
-            found.append(_by_model(table, cluster, assumed and cluster.servers > 1))
+        elif cluster is not None and estimated is not None and table.collective:
+            found.append(_by_model(table, cluster, estimated, assumed and cluster.servers > 1))
         else:
             found.append(_by_nics(case, table))
     return found
@@ -212,7 +151,25 @@ def _by_baseline(table: BandwidthTable, baseline: BandwidthTable) -> Comparison:
     return Comparison(table, tuple(rows), f"the earlier run in {baseline.name}", healthy, gain=gain)
 
 
-def _by_model(table: BandwidthTable, cluster: System, assumed: bool) -> Comparison:
+def estimates(cluster: System) -> Estimates:
+    """Return the model of a cluster; a long log repeats the same sizes, and each is estimated once.
+
+    Parameters
+    ----------
+    cluster : System
+        The cluster.
+    """
+
+    @cache
+    def estimated(collective: str, size: float) -> tuner.Estimate:
+        return tuner.estimate(cluster, collective, size)
+
+    return estimated
+
+
+def _by_model(
+    table: BandwidthTable, cluster: System, estimated: Estimates, assumed: bool
+) -> Comparison:
     """Compare with the model of `fabriclab.estimate` and its band.
 
     If the NICs are ``assumed`` to be those of the usual server, a run below the band is called slow only if one such
@@ -225,7 +182,7 @@ def _by_model(table: BandwidthTable, cluster: System, assumed: bool) -> Comparis
         if size <= 0 or measured != measured:
             continue
         try:
-            estimate = tuner.estimate(cluster, table.collective, size)
+            estimate = estimated(table.collective, size)
         except (ValueError, TypeError, KeyError) as error:
             return Comparison(table, (), f"no model of this run: {error}", None)
         expected = estimate.busbw / _GB

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from fabriclab.core import Result, as_html, as_text
-from fabriclab.diagnosis.lines import Line, open_source
 from fabriclab.errors import FileFormat
+from fabriclab.importers.lines import Line, open_source
 from fabriclab.texts import text
 
 __all__ = ["Digest", "Said", "as_table", "digest"]

@@ -8,7 +8,8 @@ from typing import Any
 
 from fabriclab import systems
 from fabriclab.diagnosis.case import read_case
-from fabriclab.diagnosis.comparison import compare, system_of
+from fabriclab.diagnosis.cluster import system_of
+from fabriclab.diagnosis.comparison import compare
 from fabriclab.diagnosis.findings import Findings
 from fabriclab.diagnosis.page import as_card, as_file, as_page
 from fabriclab.diagnosis.ranking import rank

@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from fabriclab.diagnosis.lines import Line, Source, unprefixed
+from fabriclab.gpudirect import RdmaPort
+from fabriclab.importers.lines import Line, Scan, Source, unprefixed
 
 __all__ = [
     "Gid",
@@ -17,6 +18,7 @@ __all__ = [
     "Interface",
     "Module",
     "Mount",
+    "NicRate",
     "PcieDevice",
     "PortState",
     "RailAnswer",
@@ -121,7 +123,7 @@ _GID = re.compile(
 
 def gids(source: Source) -> Iterator[Gid]:
     """Yield the rows of ``show_gids``."""
-    for line in source.lines:
+    for line in source.lines_with("v1", "v2", "roce"):
         found = _GID.match(line.text)
         if found:
             yield Gid(found[1], int(found[3]), found[4], found[5] or "", found[6], line)
@@ -133,6 +135,8 @@ _INET = re.compile(r"^\s+inet (\d+\.\d+\.\d+\.\d+)")
 
 def interfaces(source: Source) -> Iterator[Interface]:
     """Yield the interfaces of ``ip addr``."""
+    if not source.holds("> mtu "):
+        return
     current: list[tuple[str, str, int, Line]] = []
     addresses: list[str] = []
     for line in source.lines:
@@ -161,7 +165,7 @@ _PREFIX = {"": 2.0**10, "K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40, 
 
 def mounts(source: Source) -> Iterator[Mount]:
     """Yield the rows of ``df``, with or without ``-h``."""
-    for line in source.lines:
+    for line in source.lines_with("% "):
         found = _DF.match(line.text.strip())
         if found:
             size = float(found[1]) * _PREFIX[found[2]]
@@ -173,6 +177,8 @@ _MODULE = re.compile(r"^\s*([a-z][\w]+)\s+(\d+)\s+(\d+)\s*([\w,]*)\s*$")
 
 def modules(source: Source) -> Iterator[Module]:
     """Yield the rows of ``lsmod``; only a text with its heading has any."""
+    if not source.holds("used by"):
+        return
     started = False
     for line in source.lines:
         if re.match(r"^\s*Module\s+Size\s+Used by", line.text):
@@ -191,6 +197,8 @@ _ACS = re.compile(r"ACSCtl:.*(?:SrcValid|ReqRedir|CmpltRedir)\+")
 
 def pcie_devices(source: Source) -> Iterator[PcieDevice]:
     """Yield the devices of ``lspci -vv`` whose links it prints."""
+    if not source.holds("lnksta", "lnkcap", "acsctl"):
+        return
     for block in _blocks(source):
         links: dict[str, tuple[float, int]] = {}
         status = block[0]
@@ -225,41 +233,23 @@ def _blocks(source: Source) -> Iterator[list[Line]]:
 
 
 _NETDEV = re.compile(r"^\s*(\S+) port (\d+) ==> (\S+) \((\w+)\)")
-_RDMA = re.compile(r"^\s*(?:link |\d+/\d+: )(\S+)/(\d+):? .*?state (\w+)(?:.*?netdev (\S+))?")
-_HCA = re.compile(r"^\s*hca_id:\s*(\S+)")
-_STATE = re.compile(r"^\s*state:\s*PORT_(\w+)")
-_MTU = re.compile(r"^\s*active_mtu:\s*(\d+)")
 
 
-def port_states(source: Source) -> Iterator[PortState]:
-    """Yield the ports of ``ibdev2netdev``, ``rdma link`` and ``ibv_devinfo``."""
-    device = ""
-    state: tuple[bool, Line] | None = None
-    for line in source.lines:
-        text = line.text
-        netdev = _NETDEV.match(text)
-        rdma = _RDMA.match(text)
-        hca = _HCA.match(text)
-        if netdev:
-            yield PortState(netdev[1], netdev[3], netdev[4] == "Up", "", line)
-        elif rdma:
-            yield PortState(rdma[1], rdma[4] or "", rdma[3] == "ACTIVE", "", line)
-        elif hca:
-            if device and state:
-                yield PortState(device, "", state[0], "", state[1])
-            device = hca[1]
-            state = None
-        elif device:
-            found = _STATE.match(text)
-            if found:
-                state = (found[1].startswith("ACTIVE"), line)
-            mtu = _MTU.match(text)
-            if mtu and state:
-                yield PortState(device, "", state[0], mtu[1], line)
-                state = None
-                device = ""
-    if device and state:
-        yield PortState(device, "", state[0], "", state[1])
+def netdev_ports(source: Source) -> Iterator[PortState]:
+    """Yield the ports of ``ibdev2netdev``."""
+    for line in source.lines_with("==>"):
+        found = _NETDEV.match(line.text)
+        if found:
+            yield PortState(found[1], found[3], found[4] == "Up", "", line)
+
+
+def rdma_ports(scan: Scan[RdmaPort]) -> Iterator[PortState]:
+    """Yield the ports of ``ibv_devinfo`` and ``rdma link``."""
+    for port in scan.rows:
+        mtu = port.facts.get("active_mtu", "").split(" ")[0]
+        where = port.lines["active_mtu"] if mtu and port.active else port.lines["state"]
+        rate = round(8e-9 * (port.rate or 0.0), 6)  # [Gb/s]
+        yield PortState(port.device, port.netdev, port.active, mtu, where, rate)
 
 
 _IBSTAT = re.compile(r"^\s*CA '([\w.\-]+)'")
@@ -271,6 +261,8 @@ _IB_RATE = re.compile(r"^\s*[Rr]ate:\s*([\d.]+)")
 
 def infiniband_ports(source: Source) -> Iterator[PortState]:
     """Yield the ports of ``ibstat`` and ``ibstatus``, with their rates."""
+    if not source.holds("ca '", "infiniband device"):
+        return
     device = ""
     card = ""
     up = False
@@ -289,11 +281,40 @@ def infiniband_ports(source: Source) -> Iterator[PortState]:
             up = state[1].lower() == "active"
         rate = _IB_RATE.match(line.text)
         if rate:
-            yield PortState(device, "", up, "", line, _decimal(rate[1]), card)
+            yield PortState(device, "", up, "", line, decimal(rate[1]), card)
 
 
-def _decimal(text: str) -> float:
-    """Return a text as a number, 0 if it is none."""
+class NicRate(NamedTuple):
+    """A rate [Gb/s] of NICs whose device is not printed beside it, how many have it (0: not said), and its line."""
+
+    nics: int
+    rate: float
+    line: Line
+
+
+_SYSFS_RATE = re.compile(r"^\s*(?:\S*rate:)?\s*([\d.]+) Gb/sec \(\d+X \w+\)\s*$")
+_PERFORMANCE = re.compile(r'"NetworkPerformance": "(?:(\d+)x )?(\d+) Gigabit"')
+
+
+def nic_rates(source: Source) -> Iterator[NicRate]:
+    """Yield the rates in the files ``rate`` of sysfs, and of ``aws ec2 describe-instance-types``."""
+    for line in source.lines_with("gb/sec (", "networkperformance"):
+        of_port = _SYSFS_RATE.match(line.text)
+        of_instance = _PERFORMANCE.search(line.text)
+        if of_port:
+            yield NicRate(0, decimal(of_port[1]), line)
+        elif of_instance:
+            yield NicRate(int(of_instance[1] or 1), float(of_instance[2]), line)
+
+
+def decimal(text: str) -> float:
+    """Return a text as a number, 0 if it is none.
+
+    Parameters
+    ----------
+    text : str
+        What should be a number.
+    """
     try:
         return float(text)
     except ValueError:
@@ -317,13 +338,13 @@ class RankTime(NamedTuple):
 
 def rank_times(source: Source) -> Iterator[RankTime]:
     """Yield the times that ranks print of their own steps or computation."""
-    for line in source.lines:
-        if "rank" not in line.text.lower():
-            continue
+    if not any(_STEP_TIME.search(line.text) for line in source.unlike.lines_with("rank")):
+        return
+    for line in source.lines_with("rank"):
         found = _STEP_TIME.search(line.text)
         if found:
             scale = 1e-3 if found[3].lower() == "ms" else 1.0
-            seconds = _decimal(found[2]) * scale
+            seconds = decimal(found[2]) * scale
             if 0 < seconds < 1e9:
                 yield RankTime(int(found[1]), seconds, line)
 
@@ -352,6 +373,7 @@ def rail_answers(source: Source) -> Iterator[RailAnswer]:
             yield RailAnswer(name[1], bool(good), line)
 
 
+_VARIABLE_WORDS = ("ccl_", "fi_", "gloo_", "ucx_", "ompi_", "torch_", "cuda_", "hsa_", "ofi_")
 _VARIABLE = re.compile(
     r"^\s*(?:export\s+|set\s+|-x\s+|ENV\s+)?"
     r"((?:[NRM]CCL|FI|GLOO|UCX|OMPI|TORCH|CUDA|HSA|OFI|RCCL)_[A-Z0-9_]+)=(.*?)\s*$"
@@ -360,7 +382,7 @@ _VARIABLE = re.compile(
 
 def variables(source: Source) -> Iterator[HostVariable]:
     """Yield the variables of an environment, as ``env`` or a script has them."""
-    for line in source.lines:
+    for line in source.lines_with(*_VARIABLE_WORDS):
         found = _VARIABLE.match(unprefixed(line.text))
         if found:
             yield HostVariable(found[1], found[2].strip("\"'"), line)
@@ -374,9 +396,7 @@ _TIMEOUT = re.compile(
 
 def timeouts(source: Source) -> Iterator[Timeout]:
     """Yield the collectives that PyTorch's watchdog stopped."""
-    for line in source.lines:
-        if "collective operation timeout" not in line.text:
-            continue
+    for line in source.lines_with("collective operation timeout"):
         found = _TIMEOUT.search(line.text)
         if found:
             yield Timeout(int(found[1]), int(found[2]), found[3], int(found[4]), line)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from fabriclab.diagnosis.lines import Line, Message
+from fabriclab.diagnosis.messages import Message
+from fabriclab.importers.lines import Line
 
 __all__ = ["Channel", "Device", "Distance", "NcclLog", "Setting", "read_nccl_log"]
 
@@ -123,19 +125,19 @@ class NcclLog:
     channel_counts: dict[int, Line] = field(default_factory=dict)
     affinities: list[Affinity] = field(default_factory=list)
 
-    @property
+    @cached_property
     def hosts(self) -> list[str]:
         """Hosts in the order in which they first speak."""
         return list(dict.fromkeys(message.host for message in self.messages))
 
-    @property
+    @cached_property
     def several_servers(self) -> bool:
         """Whether more than one server takes part, as far as the log tells."""
         if self.nodes:
             return self.nodes > 1
         return len(self.hosts) > 1 or any(channel.outside for channel in self.channels)
 
-    @property
+    @cached_property
     def warnings(self) -> list[Message]:
         """Messages of level WARN."""
         return [message for message in self.messages if message.level == "WARN"]
@@ -147,12 +149,12 @@ class NcclLog:
                 return setting
         return None
 
-    @property
+    @cached_property
     def outside_channels(self) -> list[Channel]:
         """Channels that leave their server."""
         return [channel for channel in self.channels if channel.outside]
 
-    @property
+    @cached_property
     def inside_channels(self) -> list[Channel]:
         """Channels within a server."""
         return [channel for channel in self.channels if not channel.outside]
@@ -164,12 +166,16 @@ def read_nccl_log(messages: Iterable[Message]) -> NcclLog:
     Parameters
     ----------
     messages : iterable of Message
-        From `fabriclab.diagnosis.lines.messages`.
+        From `fabriclab.diagnosis.messages.messages`.
     """
     log = NcclLog(list(messages))
     for message in log.messages:
+        text = message.text
+        if " via " in text and "Channel" in text:  # most lines of a long log
+            _take_channel(log, message)
+            continue
         for words, take in _READERS:
-            if words in message.text:
+            if words in text:
                 take(log, message)
     return log
 
@@ -221,24 +227,31 @@ def _take_shape(log: NcclLog, message: Message) -> None:
 
 
 def _take_channel(log: NcclLog, message: Message) -> None:
-    found = _CHANNEL.search(message.text)
+    found = _CHANNEL.match(message.text) or _CHANNEL.search(message.text)
     if not found:
         return
-    via = found[7]
-    net = _VIA_NET.match(via)
-    channel = Channel(
-        number=int(found[1]),
-        source=int(found[2]),
-        target=int(found[4]),
-        direction=found[6] or "",
-        via=via,
-        network=net[1] if net else "",
-        device=int(net[2]) if net else -1,
-        gdr=bool(net and net[3]),
-        host=message.host,
-        line=message.line,
+    number, source, _, target, _, direction, via = found.groups("")
+    log.channels.append(
+        Channel(
+            int(number),
+            int(source),
+            int(target),
+            direction,
+            via,
+            *_way(via),
+            message.host,
+            message.line,
+        )
     )
-    log.channels.append(channel)
+
+
+@lru_cache(maxsize=4096)
+def _way(via: str) -> tuple[str, int, bool]:
+    """Return network, number of the NIC and use of GPUDirect of a way such as ``NET/IB/0/GDRDMA``."""
+    net = _VIA_NET.match(via)
+    if net is None:
+        return "", -1, False
+    return net[1], int(net[2]), bool(net[3])
 
 
 def _take_gdr(log: NcclLog, message: Message) -> None:
@@ -280,7 +293,6 @@ _READERS: tuple[tuple[str, Callable[[NcclLog, Message], None]], ...] = (
     ("Using network", _take_network),
     ("NET/IB", _take_devices),
     ("anks", _take_shape),
-    ("Channel", _take_channel),
     ("GPU Direct RDMA", _take_gdr),
     ("coll channels", _take_counts),
     ("Affinity for GPU", _take_affinity),

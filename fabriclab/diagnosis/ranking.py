@@ -7,9 +7,9 @@ from typing import NamedTuple
 from fabriclab import registry
 from fabriclab.diagnosis.case import Case
 from fabriclab.diagnosis.comparison import Comparison
-from fabriclab.diagnosis.lines import Line
 from fabriclab.diagnosis.suspects.network import rdma_came_up
 from fabriclab.diagnosis.suspicion import Suspicion, cause_words
+from fabriclab.importers.lines import Line
 
 __all__ = ["HEALTHY", "Suspect", "rank"]
 

@@ -1,4 +1,4 @@
-"""Files with a structure of their own: topology XML of NCCL, ibnetdiscover, Slurm's topology.conf, flight recorders.
+"""Files with a structure of their own: topology XML of NCCL, Slurm's topology.conf, flight recorders.
 
 They are read line by line or tag by tag, so a file that is cut off gives what its beginning says.
 """
@@ -10,15 +10,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from fabriclab.diagnosis.host_tools import PcieDevice, Timeout
-from fabriclab.diagnosis.lines import Line, Source
+from fabriclab.diagnosis.host_tools import PcieDevice, Timeout, decimal
+from fabriclab.importers.lines import Line, Source
 
 __all__ = [
-    "FabricLink",
     "TopologyXml",
     "XmlNet",
     "flight_entries",
-    "read_fabric_links",
     "read_slurm_switches",
     "read_topology_xml",
 ]
@@ -92,57 +90,13 @@ def _links(pci: list[tuple[Mapping[str, str], Line]], what: str) -> Iterator[Pci
     width = _whole(about.get("link_width", ""))
     speed = _SPEED.match(about.get("link_speed", ""))
     if width and speed:
-        value = _number(speed[1])
+        value = decimal(speed[1])
         yield PcieDevice(about.get("busid", ""), what, value, _FULL_WIDTH, value, width, line, None)
 
 
 def _whole(text: str) -> int:
     """Return a text as a whole number, 0 if it is none."""
     return int(text) if text.isdecimal() and len(text) < 10 else 0
-
-
-def _number(text: str) -> float:
-    """Return a text as a number, 0 if it is none."""
-    try:
-        return float(text)
-    except ValueError:
-        return 0.0
-
-
-class FabricLink(NamedTuple):
-    """A cable of ibnetdiscover: names of the ends, lanes, name of the rate, and its line."""
-
-    source: str
-    target: str
-    lanes: int
-    rate: str
-    line: Line
-
-
-_NODE = re.compile(r'^(Switch|Ca|Vca)\s+\d+\s+"[^"]+"\s*#\s*"([^"]*)"')
-_CABLE = re.compile(
-    r'^\[(\d+)\](?:\(\w+\))?\s+"[^"]+"\[\d+\].*?#.*?"([^"]*)"\s+lid\s+\d+\s+(\d+)x(\w+)'
-)
-
-
-def read_fabric_links(source: Source) -> list[FabricLink]:
-    """Return the cables that ibnetdiscover printed with their widths and rates.
-
-    Parameters
-    ----------
-    source : Source
-        A file or text.
-    """
-    links = []
-    node = ""
-    for line in source.lines:
-        head = _NODE.match(line.text)
-        if head:
-            node = head[2]
-        cable = _CABLE.match(line.text)
-        if cable and node:
-            links.append(FabricLink(node, cable[2], int(cable[3]), cable[4], line))
-    return links
 
 
 class SecurityGroup(NamedTuple):
@@ -165,9 +119,9 @@ def read_security_groups(source: Source) -> list[SecurityGroup]:
     source : Source
         A file or text.
     """
-    text = source.text
-    if "SecurityGroup" not in text or len(text) > _MOST_JSON:
+    if not source.holds("securitygroup") or len(source.text) > _MOST_JSON:
         return []
+    text = source.text
     start = text.find("{")
     try:
         told, _ = json.JSONDecoder().raw_decode(text[start:])
@@ -235,7 +189,7 @@ def read_slurm_switches(source: Source) -> dict[str, str]:
         A file or text.
     """
     leaves: dict[str, str] = {}
-    for line in source.lines:
+    for line in source.lines_with("switchname="):
         found = _SWITCH.match(line.text)
         if not found:
             continue

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fabriclab.diagnosis.lines import Line
+from fabriclab.importers.lines import Line
 
 __all__ = ["Suspicion", "cause_words", "causes"]
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from fabriclab.core import bus_factor
-from fabriclab.diagnosis.lines import Line, Source, unprefixed
+from fabriclab.importers.lines import Line, Scan, Source, Unread, unprefixed
+from fabriclab.importers.nccl_tests import scan_nccl_tests
 
 __all__ = [
     "BandwidthTable",
@@ -29,9 +30,6 @@ _CANONICAL = {
     "alltoall": "all_to_all",
     "sendrecv": "send_recv",
 }
-_GPU_LINE = re.compile(
-    r"Rank\s+(\d{1,6})\s+(?:Group\s+\d+\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+\d+\s+\[\S+\]\s+(.*\S)"
-)
 _RANKS = re.compile(r"^#?\s*(?:Ranks|n?ranks|world_size)\s*[:=]\s*(\d{1,6})\s*$")
 _NUMBER = re.compile(r"^[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?$")
 _SPLIT = re.compile(r"[\s,;|]+")
@@ -42,6 +40,7 @@ _BUS_HEAD = re.compile(r"^bus_?(?:bw|bandwidth)", re.I)
 _ALG_HEAD = re.compile(r"^alg_?(?:bw|bandwidth)", re.I)
 _TELLS = 3  # ranks; with two, the ratio of an all-reduce is that of a broadcast
 _ROUNDED = 0.01
+_BEFORE_PAIRS = 1_000  # lines without a pair, after which a text is taken for another one
 _MISSING = -1  # a column that is not there
 _NODE = re.compile(r"^[A-Za-z][\w.\-]*\d[\w.\-]*$")
 _PERFTEST_ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s*$")
@@ -82,6 +81,13 @@ class BandwidthTable:
     hosts: list[str] = field(default_factory=list)
     gpu: str = ""
     wrong: int = 0
+
+    def add(self, line: Line, size: float, algbw: float, busbw: float) -> None:
+        """Add a row."""
+        self.sizes.append(size)
+        self.algbw.append(algbw)
+        self.busbw.append(busbw)
+        self.line = line
 
     @property
     def peak(self) -> float:
@@ -130,44 +136,86 @@ class PerftestRow(NamedTuple):
     line: Line
 
 
-def read_bandwidths(source: Source) -> list[BandwidthTable]:
-    """Return the tables of bandwidth in a text; rows that are cut off are left out.
+def read_bandwidths(source: Source) -> Scan[BandwidthTable]:
+    """Return the tables of bandwidth in a text, and the rows of nccl-tests that are cut off or hold no figures.
 
     Parameters
     ----------
     source : Source
         A file or text.
     """
-    tables: list[BandwidthTable] = []
+    of_tests = _of_tests(source)
+    tables = [*of_tests.rows, *_of_columns(source)]
     facts = _Facts()
+    for line in source.lines if tables else ():
+        facts.take(unprefixed(line.text))
+    for table in tables:
+        table.ranks = table.ranks or facts.ranks
+        known = table.collective or facts.collective or _collective(source.name)
+        table.collective = known or _by_ratio(table)
+    return Scan(tuple(tables), of_tests.unread)
+
+
+def _of_tests(source: Source) -> Scan[BandwidthTable]:
+    """Return the out-of-place figures of nccl-tests and rccl-tests; a table ends where sizes fall."""
+    tables: list[BandwidthTable] = []
+    unread: list[Unread] = []
+    if not source.holds("algbw"):
+        return Scan(())
+    for printed in scan_nccl_tests(source):
+        hosts = [printed.devices[rank].host for rank in sorted(printed.devices)]
+        gpus = [device.gpu for device in printed.devices.values()]
+        table: BandwidthTable | None = None
+        for row in printed.rows:
+            figures = printed.figures(row)
+            if figures is None:
+                unread.append(
+                    Unread(
+                        row.line,
+                        f"time and bandwidths are cut or no numbers, got {row.line.text!r:.80}",
+                    )
+                )
+                continue
+            if table is None or (table.sizes and row.size < table.sizes[-1]):
+                table = BandwidthTable(
+                    source.name,
+                    row.line,
+                    collective=_collective(f"{printed.test}_perf"),
+                    ranks=printed.ranks,
+                    hosts=hosts,
+                    gpu=gpus[0] if gpus else "",
+                )
+                tables.append(table)
+            table.add(row.line, row.size, figures.algbw, figures.busbw)
+            table.wrong += figures.wrong > 0
+    return Scan(tuple(tables), tuple(unread))
+
+
+def _of_columns(source: Source) -> list[BandwidthTable]:
+    """Return the tables whose headings name a size and a bandwidth."""
+    tables: list[BandwidthTable] = []
     columns: _Columns | None = None
     table: BandwidthTable | None = None
-    for line in source.lines:
+    headed = any(
+        _columns_of(unprefixed(line.text)) for line in source.lines_with("bw", "bandwidth")
+    )
+    for line in source.lines if headed else ():
         text = unprefixed(line.text)
-        facts.take(text)
+        if _is_of_tests(text):
+            columns = None
+            continue
         head = _columns_of(text)
         if head:
             columns = head
             table = None
             continue
-        if columns is None:
-            continue
-        row = columns.row(text)
+        row = columns.row(text) if columns else None
         if row is None:
             continue
         if table is None or (table.sizes and row.size < table.sizes[-1]):
             table = BandwidthTable(source.name, line)
             tables.append(table)
-        table.sizes.append(row.size)
-        table.algbw.append(row.algbw)
-        table.busbw.append(row.busbw)
-        table.wrong += row.wrong
-        table.line = line
-    for each in tables:
-        each.ranks = facts.ranks
-        each.collective = facts.collective or _collective(source.name) or _by_ratio(each)
-        each.hosts = facts.hosts
-        each.gpu = facts.gpu
+        table.add(line, row.size, row.algbw, row.busbw)
     return tables
 
 
@@ -175,7 +223,6 @@ class _Row(NamedTuple):
     size: float
     algbw: float
     busbw: float
-    wrong: int
 
 
 @dataclass
@@ -184,18 +231,11 @@ class _Facts:
 
     collective: str = ""
     ranks: int = 0
-    hosts: list[str] = field(default_factory=list)
-    gpu: str = ""
 
     def take(self, text: str) -> None:
         """Take the facts of a line, if it has any."""
         if not self.collective:
             self.collective = _collective(text)
-        device = _GPU_LINE.search(text)
-        if device:
-            self.ranks = max(self.ranks, int(device[1]) + 1)
-            self.hosts.append(device[2])
-            self.gpu = self.gpu or device[3]
         ranks = _RANKS.match(text)
         if ranks:
             self.ranks = max(self.ranks, int(ranks[1]))
@@ -221,18 +261,15 @@ def _by_ratio(table: BandwidthTable) -> str:
 
 @dataclass
 class _Columns:
-    """Columns of a table: those of nccl-tests, or of a table with names for size and bandwidth."""
+    """Columns of a table with names for size and bandwidth."""
 
     size: int
     unit: float  # bytes of one
     algbw: int  # -1 if missing
     busbw: int
-    tests: tuple[str, ...] = ()  # names of the columns, of nccl-tests only
 
     def row(self, text: str) -> _Row | None:
         """Return a row, or None if the line is none."""
-        if self.tests:
-            return _tests_row(text, self.tests)
         cells = [cell for cell in _SPLIT.split(text.strip()) if cell]
         least = max(self.size, self.algbw, self.busbw)
         if len(cells) <= least or not _NUMBER.match(cells[self.size]):
@@ -245,18 +282,18 @@ class _Columns:
                 values.append(float(cells[column]))
             else:
                 return None
-        return _Row(float(cells[self.size]) * self.unit, values[0], values[1], 0)
+        return _Row(float(cells[self.size]) * self.unit, values[0], values[1])
+
+
+def _is_of_tests(text: str) -> bool:
+    """Return whether a line is the heading of a table of nccl-tests, which has a reader of its own."""
+    return "algbw" in text and "type" in text and "size" in text
 
 
 def _columns_of(text: str) -> _Columns | None:
     """Return the columns that a header names, or None if the line is no header."""
     lowered = text.lower()
     if "bw" not in lowered and "bandwidth" not in lowered:
-        return None
-    if "algbw" in lowered and "type" in lowered and "size" in lowered:
-        heading = tuple(lowered[lowered.index("size") :].split())
-        if {"size", "type", "algbw"} <= set(heading):
-            return _Columns(0, 1.0, _MISSING, _MISSING, tests=heading)
         return None
     names = [name for name in _SPLIT.split(text.strip().lstrip("#").strip()) if name]
     size = -1
@@ -277,35 +314,6 @@ def _columns_of(text: str) -> _Columns | None:
     return _Columns(size, unit, algbw, busbw)
 
 
-def _tests_row(text: str, columns: tuple[str, ...]) -> _Row | None:
-    """Return the out-of-place figures of a row of nccl-tests, by the names of its columns.
-
-    Collectives without an operation leave its column empty, so a row may have a cell less.
-    """
-    cells = text.split()
-    first = (
-        columns.index("algbw") + 1
-    )  # cells up to the first algorithm bandwidth, if none is empty
-    if len(cells) < first or not (cells[0].isdecimal() and cells[1].isdecimal()):
-        return None
-    if cells[2].isdecimal() or not cells[2][0].isalpha():  # the type
-        return None
-    for place, name in enumerate(columns[:first]):
-        words = name in ("redop", "op")
-        if words and (len(cells) <= place or not cells[place].isalpha()):
-            cells.insert(place, "none")
-    algbw = first - 1
-    found = cells[algbw : algbw + 2]
-    if len(found) < 2 or not all(_NUMBER.match(cell) for cell in found):
-        return None
-    wrong = 0
-    after = cells[algbw + 2 : algbw + 3]
-    counted = columns[algbw + 2 : algbw + 3] == ("#wrong",)
-    if counted and after and after[0].isdecimal() and after[0] != "0":
-        wrong = 1
-    return _Row(float(cells[0]), float(found[0]), float(found[1]), wrong)
-
-
 def read_pairs(source: Source) -> list[Pair]:
     """Return the rows of a table of pairs of nodes with a bandwidth.
 
@@ -314,8 +322,10 @@ def read_pairs(source: Source) -> list[Pair]:
     source : Source
         A file or text.
     """
-    found = []
-    for line in source.lines:
+    found: list[Pair] = []
+    for place, line in enumerate(source.lines):
+        if place > _BEFORE_PAIRS and not found:
+            break
         text = unprefixed(line.text)
         if text.lstrip().startswith("#"):
             continue
@@ -336,7 +346,9 @@ def read_perftest(source: Source) -> list[PerftestRow]:
     source : Source
         A file or text.
     """
-    rows = []
+    rows: list[PerftestRow] = []
+    if not source.holds("bw average"):
+        return rows
     device = ""
     gbits = False
     for line in source.lines:

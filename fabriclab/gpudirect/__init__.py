@@ -1,6 +1,7 @@
 """Transfers inside a server: their paths by each mechanism, the rates of PCIe, and what tools report about a server."""
 
 from fabriclab.gpudirect.copies import Move, pcie_part
+from fabriclab.gpudirect.matrix_paths import MatrixPath
 from fabriclab.gpudirect.paths import (
     MECHANISMS,
     Path,
@@ -12,17 +13,12 @@ from fabriclab.gpudirect.paths import (
     register,
     slow_servers,
 )
-from fabriclab.gpudirect.tools import (
-    RdmaPort,
-    Topology,
-    read_ibv_devinfo,
-    read_rdma_link,
-    read_topo,
-    topo,
-)
+from fabriclab.gpudirect.rdma_ports import RdmaPort, read_ibv_devinfo, read_rdma_link
+from fabriclab.gpudirect.tools import Topology, read_topo, topo
 
 __all__ = [
     "MECHANISMS",
+    "MatrixPath",
     "Move",
     "Path",
     "RdmaPort",

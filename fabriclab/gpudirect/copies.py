@@ -206,12 +206,7 @@ class Server:
         if isinstance(self.fabric, Fabric):
             return
         hint = "topologies.build('dgx_h100') makes one"
-        if type(self.fabric).__name__ == "Topology":
-            hint = (
-                "a matrix of nvidia-smi topo -m has classes of paths and no rates: take the server that it describes, "
-                "such as topologies.build('dgx_h100'), whose own matrix gpudirect.topo(server) gives"
-            )
-        elif isinstance(getattr(self.fabric, "fabric", None), Fabric):
+        if isinstance(getattr(self.fabric, "fabric", None), Fabric):
             hint = "a system has its own in .fabric"
         raise TypeError(
             f"fabric must be the Fabric of a server, got a {type(self.fabric).__name__}; {hint}"

@@ -4,12 +4,14 @@ import errno
 import math
 from dataclasses import dataclass
 from pathlib import Path as File
+from typing import overload
 
 from fabriclab import catalog, topologies, units
 from fabriclab.catalog.tables import read_rows
 from fabriclab.core import Fabric, Spec
 from fabriclab.gpudirect.copies import Move, Server, fact
-from fabriclab.gpudirect.tools import topo
+from fabriclab.gpudirect.matrix_paths import MatrixPath, matrix_path
+from fabriclab.gpudirect.tools import Topology, topo
 
 # How many ends may be host memory; at least one end is a GPU.
 _HOST_ENDS = {"nvlink": (0,), "peer": (0,), "pinned": (0, 1), "pageable": (0, 1), "cpu": (1,)}
@@ -206,8 +208,28 @@ def slow_servers(fabric: Fabric) -> list[SlowServer]:
     return servers
 
 
+@overload
 def path(
     fabric: Fabric,
+    source: str,
+    target: str,
+    mechanism: str,
+    *,
+    maker: str = ...,
+    iommu: str = ...,
+    acs: bool = ...,
+    module: bool = ...,
+    back: str = ...,
+    kernel: bool = ...,
+) -> Path: ...
+
+
+@overload
+def path(fabric: Topology, source: str, target: str, mechanism: str) -> MatrixPath: ...
+
+
+def path(
+    fabric: Fabric | Topology,
     source: str,
     target: str,
     mechanism: str,
@@ -218,15 +240,16 @@ def path(
     module: bool = True,
     back: str = "none",
     kernel: bool = False,
-) -> Path:
+) -> Path | MatrixPath:
     """Return the path of a transfer from one end to another: the copies that it makes.
 
-    Leaves out other traffic, the rate limits of host memory, NICs and drives themselves, and series of IOTLB misses.
+    Of a matrix, which `read_topo` returns, it is the class of the path, with what the matrix cannot tell. Leaves out
+    other traffic, the rate limits of host memory, NICs and drives themselves, and series of IOTLB misses.
 
     Parameters
     ----------
-    fabric : Fabric
-        A server of `fabriclab.topologies`.
+    fabric : Fabric or Topology
+        A server of `fabriclab.topologies`, or the matrix of a server; of a matrix, only ends and mechanism are given.
     source, target : str
         ``"gpu 0"``, ``"nic 0"``, ``"nvme 0"`` (a drive of four lanes next to that NIC), ``"cpu 0"`` (its memory) or
         ``"cxl 0"`` (memory on a CXL link of that processor, whose rate is taken without packet overhead).
@@ -250,6 +273,11 @@ def path(
         Whether a GPU kernel copies, as NCCL's do, instead of a copy engine; copies by a NIC, a drive or a core are the
         same either way.
 
+    Returns
+    -------
+    Path or MatrixPath
+        Copies with their rates; of a matrix, the parts that are passed.
+
     Raises
     ------
     ValueError
@@ -258,7 +286,7 @@ def path(
     NoPath
         If no suitable links lead from one end to the other.
     TypeError
-        If ``fabric`` is none, such as the matrix that `read_topo` returns.
+        If ``fabric`` is neither, or a matrix comes with an option that it cannot know of.
 
     Examples
     --------
@@ -268,8 +296,17 @@ def path(
     <Path: 1 copy, 2 hops, 57.6 GB/s, 2.71 us, host memory 0 x>
     >>> path(server, "nic 0", "gpu 0", "pinned")
     <Path: 2 copies, 4 hops, 57.6 GB/s, 7.90 us, host memory 2 x>
+    >>> path(topo(server), "gpu 0", "nic 4", "peer")
+    <MatrixPath GPU0 to NIC4, peer: SYS, over two processors and the link between them; its rate is not in a matrix>
     """
     mechanism = units.choice(mechanism, "mechanism", MECHANISMS, other_words=_OTHER_WORDS)
+    if isinstance(fabric, Topology):
+        if (maker, iommu, acs, module, back, kernel) != ("", "off", False, True, "none", False):
+            raise TypeError(
+                "a matrix of nvidia-smi topo -m has classes of paths only, so it takes no options; "
+                "ask a server such as topologies.build('dgx_h100')"
+            )
+        return matrix_path(fabric, source, target, mechanism)
     back = units.choice(back, "back", ("none", "write", "read"))
     if maker:
         maker = units.choice(maker, "maker", ("amd", "arm", "intel"))

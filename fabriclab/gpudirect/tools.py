@@ -1,36 +1,30 @@
-"""Read what tools print about a server (``nvidia-smi topo -m``, ``ibv_devinfo``, ``rdma link``) and make its matrix.
-
-The matrix of ``nvidia-smi topo -m`` can also be computed from a fabric.
-"""
+"""The matrix of ``nvidia-smi topo -m``: as the tool prints it, or computed from a fabric."""
 
 import itertools
 import os
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from fabriclab import spelling, units
-from fabriclab.core import Fabric
-from fabriclab.errors import FileFormat
+from fabriclab.core import Fabric, as_html
 from fabriclab.gpudirect.copies import End, Server
-from fabriclab.importers import text_lines
+from fabriclab.importers import Line, Scan, Source, Unread, open_whole
 
 # From near to far, with NV (NVLink) before all PCIe paths. Drivers before 2018 wrote SOC for SYS.
 CLASSES = ("X", "NV", "PIX", "PXB", "PHB", "NODE", "SYS")
 _CELL = re.compile(r"X|NV\d+|PIX|PXB|PHB|NODE|SYS|SOC")
 _HEAD = re.compile(r"\s*GPU0\s+(?!X\s)")  # not the row of GPU0, where an X follows
 _COLUMNS = re.compile(r"CPU Affinity|NUMA Affinity|GPU NUMA ID")
+_UNKNOWN = "?"
+_WANTED = "the text must hold the matrix of nvidia-smi topo -m, a row for each name"
 _NAMED = re.compile(r"\s*(NIC\d+): (\S+)")
-_FIELD = re.compile(r"\s*(\w+):\s+(\S.*?)\s*$")
-_LINK = re.compile(r"(?:\d+: )*\s*(?:link |\d+/\d+: )(\S+)/(\d+):?\s+(.*)")
-_STATE = re.compile(r"(?:PORT_)?(NOP|DOWN|INIT|ARMED|ACTIVE|ACTIVE_DEFER)(?: \(\d\))?")
-_NUMBER = re.compile(r"([\d.]+)(?:X| Gbps) \(")
-_STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Topology:
     """The matrix of ``nvidia-smi topo -m``.
 
@@ -39,7 +33,7 @@ class Topology:
     names : tuple of str
         GPUs and NICs, (N,).
     cells : tuple of tuple of str
-        Class of the path between each pair, (N, N).
+        Class of the path between each pair, (N, N); "?" where it is not known.
     devices : mapping of str to str
         Device name of each ``NIC0``, ``NIC1``, ... of the matrix, such as ``mlx5_0``.
     """
@@ -50,17 +44,24 @@ class Topology:
 
     def relation(self, a: str, b: str) -> str:
         """Return the class of the path between two parts, given by name."""
-        return self.cells[self._place(a)][self._place(b)]
+        place = self.names.index
+        return self.cells[place(self.name_of(a))][place(self.name_of(b))]
 
-    def _place(self, name: str) -> int:
-        """Return the row of a part that is named as in the matrix, as in "gpu 0", or by its device, such as mlx5_0."""
+    def name_of(self, name: str) -> str:
+        """Return the name in the matrix of a part, given so, as in "gpu 0", or by its device, such as mlx5_0.
+
+        Raises
+        ------
+        ValueError
+            If there is no such part.
+        """
         for label, device in self.devices.items():
             if spelling.find(name, [device, f"{device}:1"]):  # a device, or its first port
                 name = label
         joined = re.sub(r"[\s/]+", "", str(name))
         if spelling.find(joined, self.names):
             name = joined
-        return self.names.index(units.choice(name, "name", self.names))
+        return units.choice(name, "name", self.names)
 
     def nearest(self, gpu: str) -> tuple[str, ...]:
         """Return the NICs nearest to a GPU; several if they are equally near."""
@@ -72,6 +73,25 @@ class Topology:
         least = min(distance.values(), default=0)
         return tuple(name for name, rank in distance.items() if rank == least)
 
+    def __repr__(self) -> str:
+        """Show how many parts there are, and how near they are to each other."""
+        gpus = [name for name in self.names if name.startswith("GPU")]
+        pairs = {self.relation(a, b) for a, b in itertools.combinations(gpus, 2)}
+        text = f"<Topology: {len(gpus)} GPUs, {len(self.names) - len(gpus)} NICs"
+        if pairs:
+            text += f"; GPU to GPU {_in_order(pairs)}"
+        nearest = {self.relation(gpu, nic) for gpu in gpus for nic in self.nearest(gpu)}
+        if nearest:
+            text += f"; nearest NIC {_in_order(nearest)}"
+        return text + ">"
+
+    def _repr_html_(self) -> str:
+        rows = [("", *self.names)]
+        for name, cells in zip(self.names, self.cells, strict=True):
+            device = self.devices.get(name, "")
+            rows.append((f"{name} {device}".strip(), *cells))
+        return as_html(rows, repr(self)[1:-1])
+
     def __str__(self) -> str:
         """Return the matrix as nvidia-smi prints it, without affinities and legend."""
         lines = ["\t".join(["", *self.names])]
@@ -79,6 +99,12 @@ class Topology:
             cells = [" X " if cell == "X" else cell for cell in row]
             lines.append("\t".join([name, *cells]))
         return "\n".join(lines)
+
+
+def _in_order(classes: Iterable[str]) -> str:
+    """Return classes from near to far, with commas."""
+    order = sorted(classes, key=lambda each: (CLASSES.index(each.rstrip("0123456789")), each))
+    return ", ".join(order)
 
 
 def topo(fabric: Fabric) -> Topology:
@@ -150,9 +176,9 @@ def _nvlink_ports(fabric: Fabric, a: End, b: End) -> int:
 
 
 class _MatrixRow(NamedTuple):
-    """One row of the printed matrix: its line number and its cells."""
+    """One row of the printed matrix: its line and its cells."""
 
-    line: int
+    line: Line
     cells: list[str]
 
 
@@ -169,160 +195,79 @@ def read_topo(source: str | os.PathLike[str]) -> Topology:
     FileFormat
         If there is no such file, no matrix, or a row is cut, missing, has an unknown class, or differs from its column.
     """
-    lines = [_STYLE.sub("", line) for line in text_lines(source)]
+    (matrix,) = scan_topo(open_whole(source)).whole(f"{_WANTED}: it holds none")
+    return matrix
+
+
+def scan_topo(source: Source) -> Scan[Topology]:
+    """Return the matrix that ``nvidia-smi topo -m`` printed into a text, if the rows of all GPUs are whole.
+
+    Rows of NICs that are missing, as where somebody copied the upper part only, are taken from the columns of the NICs;
+    the class of two NICs is then "?".
+
+    Parameters
+    ----------
+    source : Source
+        A text, which may hold other things as well.
+    """
+    lines = source.lines
     head = len(lines)  # number of lines up to the head of the matrix
     names: list[str] = []
     for number, line in enumerate(lines, 1):
-        if _HEAD.match(line):
+        if _HEAD.match(line.text):
             head = number
-            names = _COLUMNS.split(line)[0].split()
+            names = _COLUMNS.split(line.text)[0].split()
             break
+    if not names:
+        return Scan(())
 
     rows: dict[str, _MatrixRow] = {}
-    for i in reversed(range(head, len(lines))):  # of rows with the same name the first one counts
-        words = lines[i].split()
+    for line in reversed(lines[head:]):  # of rows with the same name the first one counts
+        words = line.text.split()
         if words and words[0] in names:
-            rows[words[0]] = _MatrixRow(line=i + 1, cells=words[1 : 1 + len(names)])
-    if not names or len(rows) < len(names):
-        lost = "it holds none"
-        if names:
-            missing = ", ".join(name for name in names if name not in rows)
-            lost = f"the rows of {missing} are missing"
-        raise FileFormat(
-            f"the text must hold the matrix of nvidia-smi topo -m, a row for each name: {lost}"
-        )
+            rows[words[0]] = _MatrixRow(line, words[1 : 1 + len(names)])
+    unread: list[Unread] = []
+    missing = [name for name in names if name not in rows]
+    if missing:
+        lost = f"{_WANTED}: the rows of {', '.join(missing)} are missing"
+        unread.append(Unread(lines[head - 1], lost))
     for name, row in rows.items():
         if len(row.cells) < len(names) or not all(map(_CELL.fullmatch, row.cells)):
             got = f"the row of {name} must have a class for each of {len(names)} names, got {' '.join(row.cells)}"
-            raise FileFormat.at(row.line, f"{got}; is it cut, or from a tool of another maker?")
+            unread.append(Unread(row.line, f"{got}; is it cut, or from a tool of another maker?"))
+            missing.append(name)
+    if any(name.startswith("GPU") for name in missing):
+        return Scan((), tuple(unread))
 
     table = []
-    for name in names:
-        table.append(tuple("SYS" if cell == "SOC" else cell for cell in rows[name].cells))
+    for i, name in enumerate(names):
+        cells = (
+            rows[name].cells if name not in missing else _cells_of_column(i, names, rows, missing)
+        )
+        table.append(tuple("SYS" if cell == "SOC" else cell for cell in cells))
     for (i, a), (j, b) in itertools.combinations_with_replacement(enumerate(names), 2):
+        if _UNKNOWN in (table[i][j], table[j][i]):
+            continue
         if table[i][j] != table[j][i] or (table[i][j] == "X") != (i == j):
             got = f"{a} and {b} must have one class, X for a name and itself only, got {table[i][j]} and {table[j][i]}"
-            raise FileFormat(f"{got}; give one whole output")
+            unread.append(Unread(lines[head - 1], f"{got}; give one whole output"))
+            return Scan((), tuple(unread))
     devices = {}
     for line in lines:
-        named = _NAMED.match(line)
+        named = _NAMED.match(line.text)
         if named:
             devices[named[1]] = named[2]
-    return Topology(tuple(names), tuple(table), devices)
+    return Scan((Topology(tuple(names), tuple(table), devices),), tuple(unread))
 
 
-@dataclass(frozen=True)
-class RdmaPort:
-    """One port of an RDMA device.
-
-    Parameters
-    ----------
-    device, port : str, int
-        Such as ``"mlx5_0"`` and 1.
-    state : str
-        ``"ACTIVE"``, ``"DOWN"``, ...
-    link_layer : str
-        ``"InfiniBand"`` or ``"Ethernet"``; empty if the text does not say. The transport is InfiniBand for both.
-    netdev : str
-        Network interface of the port; empty if the text does not say.
-    rate : float or None
-        Number of lanes times the printed speed of a lane, if the text has both (``-v``); up to QDR it is the rate
-        before coding. [B/s]
-    facts : mapping of str to str
-        Everything printed about device and port, unchanged.
-    """
-
-    device: str
-    port: int
-    state: str
-    link_layer: str
-    netdev: str
-    rate: float | None
-    facts: dict[str, str]
-
-
-def _port(device: str, port: str, facts: dict[str, str], line: int) -> RdmaPort:
-    """Return a port from the facts printed about it; errors name ``line``."""
-    state = _STATE.fullmatch(facts.get("state", ""))
-    layer = facts.get("link_layer", "")
-    known_layer = layer in ("", "InfiniBand", "Ethernet", "Unknown")
-    if not (state and device and port.isdecimal() and known_layer):
-        got = f"a port of {device or 'a device'} must have a number and a state, and a known link layer, got {facts}"
-        raise FileFormat.at(line, f"{got}; was it cut?")
-    lanes = _NUMBER.match(facts.get("active_width", ""))
-    speed = _NUMBER.match(facts.get("active_speed", ""))
-    rate = None
-    if lanes and speed:
-        rate = int(lanes[1]) * units.parse(f"{speed[1]} Gb/s", "rate")
-    return RdmaPort(device, int(port), state[1], layer, facts.get("netdev", ""), rate, facts)
-
-
-def read_ibv_devinfo(source: str | os.PathLike[str]) -> tuple[RdmaPort, ...]:
-    """Return the ports that ``ibv_devinfo`` printed, with or without ``-v``, indented or not.
-
-    Parameters
-    ----------
-    source : path or str
-        A file, or its text.
-
-    Raises
-    ------
-    FileFormat
-        If there is no such file, no port, or if a port is cut; the message names the line.
-    """
-    device: dict[str, str] = {}  # facts of the device
-    current = device  # what the next lines describe: the device, or its last port
-    found: list[tuple[int, dict[str, str]]] = []  # line and facts of each port
-    for number, line in enumerate(text_lines(source), 1):
-        match = _FIELD.match(line)
-        if match is None:
-            continue
-        name, value = match.groups()
-        if name == "hca_id":
-            device = {}
-            current = device
-        elif name == "port":
-            current = dict(device)
-            found.append((number, current))
-        current[name] = value
-    if not found:
-        raise FileFormat(
-            "the text must hold what ibv_devinfo prints, with a line hca_id and a port; it holds no port"
-        )
-
-    ports = []
-    for number, facts in found:
-        ports.append(_port(facts.get("hca_id", ""), facts["port"], facts, number))
-    return tuple(ports)
-
-
-def read_rdma_link(source: str | os.PathLike[str]) -> tuple[RdmaPort, ...]:
-    """Return the ports that ``rdma link`` of iproute2 printed.
-
-    Both forms of a line are read, ``link mlx5_0/1 ...`` and the older ``1/1: mlx5_0/1: ...``.
-
-    Parameters
-    ----------
-    source : path or str
-        A file, or its text.
-
-    Raises
-    ------
-    FileFormat
-        If there is no such file or line, or if a line is cut; the message names the line.
-    """
-    ports = []
-    for number, line in enumerate(text_lines(source), 1):
-        match = _LINK.match(line)
-        if match is None:
-            continue
-        words = match[3].split()
-        facts: dict[str, str] = {}
-        if len(words) % 2 == 0:  # odd: it was cut
-            facts = dict(zip(words[::2], words[1::2], strict=True))
-        ports.append(_port(match[1], match[2], facts, number))
-    if not ports:
-        raise FileFormat(
-            "the text must hold lines of rdma link, such as link mlx5_0/1 state ACTIVE; it holds none"
-        )
-    return tuple(ports)
+def _cells_of_column(
+    i: int, names: list[str], rows: Mapping[str, _MatrixRow], missing: list[str]
+) -> list[str]:
+    """Return the cells of a row that is missing, from its column in the others."""
+    cells = []
+    for j, name in enumerate(names):
+        if i == j:
+            cells.append("X")
+        else:
+            cells.append(rows[name].cells[i] if name not in missing else _UNKNOWN)
+    return cells

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +16,12 @@ from fabriclab import catalog
 from fabriclab.catalog.tables import load_table
 from fabriclab.core import Fabric, FabricBuilder
 from fabriclab.errors import FileFormat
-from fabriclab.importers import text_lines
+from fabriclab.importers import Line, Scan, Source, Unread, open_whole, text_lines
 
 _NODE = re.compile(r'(Switch|Ca|Rt)\s+(\d+)\s+"([SHR]-[0-9a-f]+)"\s*#\s*"(.*?)"(?:.*?\blid (\d+))?')
 _PORT = re.compile(
     r'\[(\d+)\](?:\([0-9a-f]+\))?\s+"([SHR]-[0-9a-f]+)"\[(\d+)\](?:\([0-9a-f]+\))?\s*#\s*(?:lid (\d+) lmc \d+\s+)?'
-    r'".*"\s+lid \d+ ([1-9]\d*)x([A-Z]+\d*)'
+    r'"(.*)"\s+lid \d+ ([1-9]\d*)x([A-Z]+\d*)'
 )
 _TABLE = re.compile(r"Unicast lids \[.*\bguid 0x([0-9a-f]+) ")
 _ROW = re.compile(r"0x([0-9a-f]+)\s+(\d+)\s*[#:]")
@@ -56,6 +57,80 @@ class Subnet:
         return f"<Subnet: {', '.join(f'{n} {what}' for what, n in self.fabric.summary().items() if what != 'servers')}>"
 
 
+class PrintedNode(NamedTuple):
+    """A node of ibnetdiscover: its kind (Switch, Ca or Rt), number of ports, identifier, name, lid and line."""
+
+    kind: str
+    ports: int
+    guid: str
+    name: str
+    lid: int | None
+    line: Line
+
+
+class PrintedPort(NamedTuple):
+    """A connected port of ibnetdiscover: where it is, where its cable ends, lanes, name of the rate, and line."""
+
+    node: PrintedNode
+    number: int
+    far_guid: str
+    far_number: int
+    far_name: str
+    lid: int | None  # of this port
+    lanes: int
+    speed: str
+    line: Line
+
+
+class Discovered(NamedTuple):
+    """Nodes of ibnetdiscover by their identifiers, and a scan of their ports."""
+
+    nodes: Mapping[str, PrintedNode]
+    ports: Scan[PrintedPort]
+
+
+def scan_ibnetdiscover(source: Source) -> Discovered:
+    """Return the nodes and ports that ``ibnetdiscover`` printed into a text, and the ports that cannot be read.
+
+    Parameters
+    ----------
+    source : Source
+        A text, which may hold other things as well.
+    """
+    nodes: dict[str, PrintedNode] = {}
+    ports: list[PrintedPort] = []
+    unread: list[Unread] = []
+    here: PrintedNode | None = None
+    for line in source.lines:
+        text = line.text
+        node = _NODE.match(text)
+        if node:
+            lid = int(node[5]) if node[5] else None
+            here = PrintedNode(node[1], int(node[2]), node[3], node[4], lid, line)
+            nodes[here.guid] = here
+        elif text.startswith("["):
+            found = _PORT.match(text)
+            if not found or not here:
+                why = (
+                    f'must be a port such as [1] "S-...8"[2] # "leaf" lid 3 4xEDR, got {text!r:.80}'
+                )
+                unread.append(Unread(line, why))
+                continue
+            port = PrintedPort(
+                node=here,
+                number=int(found[1]),
+                far_guid=found[2],
+                far_number=int(found[3]),
+                far_name=found[5],
+                lid=int(found[4]) if found[4] else None,
+                lanes=int(found[6]),
+                speed=found[7],
+                line=line,
+            )
+            ports.append(port)
+    return Discovered(nodes, Scan(tuple(ports), tuple(unread)))
+
+
 def read_ibnetdiscover(source: str | os.PathLike[str]) -> Subnet:
     """Return the fabric that ``ibnetdiscover`` printed.
 
@@ -69,32 +144,26 @@ def read_ibnetdiscover(source: str | os.PathLike[str]) -> Subnet:
     FileFormat
         If a line cannot be read, a link has one end only, or a rate is unknown, naming the line.
     """
+    found = scan_ibnetdiscover(open_whole(source))
+    printed = found.ports.whole(
+        "the text holds no port of any node; give what ibnetdiscover prints without options"
+    )
     nodes: dict[str, tuple[str, int, str]] = {}
     lids: dict[int, str] = {}
+    for guid, node in found.nodes.items():
+        nodes[guid] = (node.kind, node.ports, node.name)
+        if node.lid is not None:
+            lids[node.lid] = guid
     ports: dict[tuple[str, int], tuple[str, int, float, int]] = {}
-    here = ""
-    for number, line in enumerate(text_lines(source), 1):
-        if node := _NODE.match(line):
-            here = node[3]
-            nodes[here] = (node[1], int(node[2]), node[4])
-            if node[5]:
-                lids[int(node[5])] = here
-        elif line.startswith("["):
-            found = _PORT.match(line)
-            if not found or not here:
-                msg = f'line {number} must be a port such as [1] "S-...8"[2] # "leaf" lid 3 4xEDR, got {line!r:.80}'
-                raise FileFormat(msg)
-            if found[4]:
-                lids[int(found[4])] = here
-            rate = _rate(found[6], int(found[5]), number)
-            ports[here, int(found[1])] = (found[2], int(found[3]), rate, number)
-    if not ports:
-        raise FileFormat(
-            "the text holds no port of any node; give what ibnetdiscover prints without options"
-        )
-    for end, (node_, port, _, number) in ports.items():
-        if ports.get((node_, port), ("", 0))[:2] != end:
-            way = f"port {end[1]} of {end[0]} leads to port {port} of {node_}"
+    for port in printed:
+        if port.lid is not None:
+            lids[port.lid] = port.node.guid
+        number = port.line.number
+        rate = _rate(port.speed, port.lanes, number)
+        ports[port.node.guid, port.number] = (port.far_guid, port.far_number, rate, number)
+    for end, (far, far_port, _, number) in ports.items():
+        if ports.get((far, far_port), ("", 0))[:2] != end:
+            way = f"port {end[1]} of {end[0]} leads to port {far_port} of {far}"
             raise FileFormat.at(number, f"{way}, which does not lead back")
     return _subnet(nodes, lids, ports)
 

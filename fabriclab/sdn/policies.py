@@ -39,6 +39,7 @@ import numpy as np
 from fabriclab import topologies, units
 from fabriclab.core import Fabric, FabricBuilder, Flows
 from fabriclab.errors import FabricError, FileFormat
+from fabriclab.importers import is_text
 from fabriclab.routing.shortest import FAR, ShortestPathSearch
 from fabriclab.sdn._toml_lines import lines_of
 from fabriclab.sdn.controller import Controller
@@ -172,7 +173,7 @@ def read_policy(source: str | Path) -> Policy:
     Parameters
     ----------
     source : str or Path
-        A path, or the text itself if it has more than one line.
+        A file, or its text.
 
     Returns
     -------
@@ -198,7 +199,7 @@ def read_policy(source: str | Path) -> Policy:
     ('spine 1',)
     """
     text = str(source)
-    if isinstance(source, Path) or "\n" not in text:
+    if not is_text(source):
         try:
             text = Path(source).read_text(encoding="utf-8")
         except OSError as error:

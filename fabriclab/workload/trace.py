@@ -9,19 +9,21 @@ import numpy as np
 
 from fabriclab.core import Fabric, FabricBuilder, Floats, Flows, Timeline
 from fabriclab.errors import FileFormat
+from fabriclab.importers import open_text
 from fabriclab.workload._work import spans
 
 _MICRO = 1e6  # microseconds in a second
 _MOST = 127  # kinds of node that a fabric can have
 
 
-def read_trace(path: str | os.PathLike[str]) -> tuple[Fabric, Flows, Timeline]:
+def read_trace(source: str | os.PathLike[str]) -> tuple[Fabric, Flows, Timeline]:
     """Read the complete events (``"ph": "X"``) of a trace; the first one begins at time 0, other events are skipped.
 
     Parameters
     ----------
-    path : path-like
-        File with JSON text: an object with ``traceEvents``, or a list of events, which may lack its last bracket.
+    source : path or str
+        A file with JSON, or its text: an object with ``traceEvents``, or a list of events, which may lack its last
+        bracket.
 
     Returns
     -------
@@ -38,9 +40,9 @@ def read_trace(path: str | os.PathLike[str]) -> tuple[Fabric, Flows, Timeline]:
     ----------
     .. [1] Trace Event Format, Google, 2016, sections "JSON Array Format" and "Complete Events".
     """
-    name = Path(path).name
+    name, text, _ = open_text(source)
     try:
-        events = _events(Path(path).read_text(encoding="utf-8"))
+        events = _events(text)
         lane_names = {_lane(e): e["args"]["name"] for e in events if e.get("name") == "thread_name"}
         complete = [e for e in events if e.get("ph") == "X"]
         times = np.array([[e.get("ts"), e.get("dur")] for e in complete], dtype=np.float64)

@@ -2,6 +2,7 @@
 
 import math
 import random
+import time
 
 import pytest
 
@@ -29,7 +30,7 @@ def test_damaged_logs_are_read(part):
         check(seed)
 
 
-@pytest.mark.release
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_many_damaged_logs_are_read(part):
     for seed in range(2_000 + 1_000 * part, 2_000 + 1_000 * (part + 1)):
@@ -65,6 +66,37 @@ def test_messages_of_ranks_in_another_order_mean_the_same():
         shuffled = rng.sample(lines, len(lines))
         first = causes("\n".join(lines) + "\n")[0][0]
         assert causes("\n".join(shuffled) + "\n")[0][0] == first
+
+
+def channels(ranks, number):
+    """Return what the ranks of servers of eight GPUs print of so many channels, most of the lines of a large run."""
+    for rank in range(ranks):
+        gpu = rank % 8
+        head = f"node{rank // 8:03d}:{1000 + gpu}:{2000 + gpu} [{gpu}] NCCL INFO Channel"
+        for channel in range(number):
+            far = (rank + 8) % ranks
+            yield f"{head} {channel:02d}/0 : {rank}[{gpu}] -> {far}[{gpu}] [send] via NET/IB/{channel % 8}/GDRDMA"
+            yield f"{head} {channel:02d}/0 : {rank}[{gpu}] -> {rank ^ 1}[{gpu ^ 1}] via P2P/CUMEM"
+
+
+def steps(number):
+    """Return what a training program prints of so many steps of eight ranks."""
+    for step in range(number):
+        for rank in range(8):
+            yield f"[rank {rank}] step {step:6d} loss {2.3 - step * 1e-6:.4f} lr 1.0e-4 tokens/s {12345 + step % 77}"
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+@pytest.mark.parametrize("lines", [channels(4096, 72), steps(110_000)], ids=["channels", "steps"])
+def test_fifty_megabytes_take_less_than_five_seconds_of_the_processor(lines, tmp_path):
+    file = tmp_path / "long.log"
+    file.write_text("\n".join(lines) + "\n")
+    assert file.stat().st_size > 50e6
+    fl.doctor("some words\n")  # what is loaded once
+    before = time.process_time()
+    fl.doctor(file)
+    assert time.process_time() - before < 5
 
 
 def test_all_files_of_the_cases_together_are_read():

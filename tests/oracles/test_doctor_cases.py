@@ -5,8 +5,8 @@ import re
 import pytest
 
 import fabriclab as fl
-from fabriclab.diagnosis.lines import open_source
 from fabriclab.diagnosis.suspicion import causes
+from fabriclab.importers import open_source
 
 CASES = fl.diagnosis.practice()
 

@@ -167,8 +167,11 @@ def text(name="fattree_k4_ftree", file="ibnetdiscover.txt"):
             lambda t: t.replace("4xSDR", "4xFDR10", 1),
             r"line 11: .* no InfiniBand speed 'FDR10'; it has SDR, .*XDR",
         ),
-        (lambda t: t.replace("4xSDR", "0xSDR", 1), r"line 11 must be a port"),
-        (lambda t: t.replace('[1]\t"H-', '[one]\t"H-', 1), r"line 11 must be a port such as \[1\]"),
+        (lambda t: t.replace("4xSDR", "0xSDR", 1), r"line 11: must be a port"),
+        (
+            lambda t: t.replace('[1]\t"H-', '[one]\t"H-', 1),
+            r"line 11: must be a port such as \[1\]",
+        ),
         (
             lambda t: t.replace('10001c"[1](', '10001c"[7](', 1),
             r"line 11: .*which does not lead back",

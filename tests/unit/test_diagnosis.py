@@ -6,12 +6,12 @@ import pytest
 
 import fabriclab as fl
 from fabriclab.__main__ import main
-from fabriclab.diagnosis.lines import messages as messages_of
-from fabriclab.diagnosis.lines import open_source
+from fabriclab.diagnosis.messages import messages as messages_of
 from fabriclab.diagnosis.page import pictures
 from fabriclab.diagnosis.suspicion import causes
 from fabriclab.diagnosis.tables import read_bandwidths
 from fabriclab.errors import FileFormat
+from fabriclab.importers import open_source
 
 
 def first(*texts, **named):
@@ -80,10 +80,10 @@ def test_two_messages_in_one_line_are_two():
 def test_tables_of_bandwidth_have_sizes_in_bytes():
     (table,) = read_bandwidths(
         open_source("size_MiB  algbw_GBps  busbw_GBps\n 8 3.99 7.48\n64 11.40 21.37\n")
-    )
+    ).rows
     assert table.sizes == [8 * 2**20, 64 * 2**20]
     assert table.peak == 21.37
-    (table,) = read_bandwidths(open_source(bench(480)))
+    (table,) = read_bandwidths(open_source(bench(480))).rows
     assert table.collective == "all_reduce"
     assert table.ranks == 16
     assert len(set(table.hosts)) == 2
@@ -96,10 +96,34 @@ def test_a_file_in_utf_16_is_read(tmp_path):
 
 
 def test_what_is_no_file_says_so(tmp_path):
-    with pytest.raises(FileFormat, match="must be the path of what a tool printed"):
+    with pytest.raises(FileFormat, match="must be the path of a file, or the text"):
         fl.doctor(tmp_path / "none.log")
     with pytest.raises(ValueError, match="at least one file"):
         fl.doctor()
+
+
+def test_what_cannot_be_read_of_a_format_is_named_with_its_line():
+    ports = DEVINFO.format(state="ACTIVE", mtu=4096)
+    cut = ports + ports.replace("mlx5_0", "mlx5_1").split("state:")[0]
+    (words,) = fl.doctor(ports=cut).case.skipped
+    assert (
+        "ports: ports of ibv_devinfo that cannot be read: 1; line 9: a port of mlx5_1 must have"
+        in words
+    )
+    rows = bench(480).splitlines()
+    rows[-1] = rows[-1][:45]
+    (words,) = fl.doctor(bench="\n".join(rows) + "\n").case.skipped
+    assert "bench: rows of bandwidth that cannot be read: 1; line 21: " in words
+    upper = "".join(TOPO.format(near="SYS").splitlines(keepends=True)[:3])
+    found = fl.doctor(topo=upper)
+    assert "line 1: the text must hold" in found.case.skipped[0]
+    assert found.suspects[0].cause_id == "nic_far"
+    assert found.case.topologies["topo"].relation("NIC0", "NIC1") == "?"
+    torn = LINKS.format(lanes=4).replace("4xHDR", "4x", 1)
+    found = fl.doctor(links=torn)
+    assert "ports of ibnetdiscover that cannot be read: 1; line 2: " in found.case.skipped[0]
+    assert found.case.skipped[0] in str(found)
+    assert len(found.case.links) == 2
 
 
 def test_a_file_that_says_nothing_is_named():
@@ -272,7 +296,7 @@ def test_old_tables_of_nccl_tests_have_whole_times_and_no_root():
         "#       size         count    type   redop     time   algbw   busbw  error\n"
         "  1073741824     268435456   float     sum   134218    8.00   15.00  2e-07\n"
     )
-    (read,) = read_bandwidths(open_source(table))
+    (read,) = read_bandwidths(open_source(table)).rows
     assert (read.algbw, read.busbw) == ([8.0], [15.0])
 
 
@@ -304,6 +328,55 @@ def test_a_rank_that_takes_longer_is_named():
     assert "straggler" not in all_of("\n".join(lines).replace("1.9", "1.2") + "\n")
 
 
+def test_more_than_the_nics_of_two_servers_carry_is_a_question_of_reading():
+    ports = "".join(f"mlx5_{i} port 1 ==> eth{i} (Up)\n" for i in range(4))
+    rates = "100 Gb/sec (4X EDR)\n" * 4
+    run = bench(80, gpu="NVIDIA H800")
+    assert first(run, ports + rates) == "misread_busbw"
+    assert "misread_busbw" not in all_of(bench(45, gpu="NVIDIA H800"), ports + rates)
+    instance = '{"NetworkInfo": {\n"NetworkPerformance": "4x 100 Gigabit"\n}}\n'
+    assert first(run, instance) == "misread_busbw"
+
+
+GIDS = """mlx5_0  1  0  fe80:0000:0000:0000:0e42:a1ff:fe5c:19e4                v1  eth0
+mlx5_0  1  3  0000:0000:0000:0000:0000:ffff:0a00:0001  10.0.0.1      v2  eth0
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "NET/IB : Got completion with error 12, opcode 1, len 0, vendor err 129",
+        "NET/IB: Got completion from peer 10.0.0.2<4000> with status=12 opcode=0 len=0 vendor err 129",
+    ],
+)
+def test_a_peer_that_does_not_answer_on_roce_may_be_the_gid_that_nobody_set(words):
+    log = info("NET/IB : Using [0]mlx5_0:1/RoCE ; OOB eth0:10.0.0.1<0>") + info(words, level="WARN")
+    old = log + "NCCL version 2.8.3+cuda10.2\n"
+    assert first(old, gids=GIDS) == "gid_index"
+    assert first(old) == "gid_index"
+    set_ = info("NCCL_IB_GID_INDEX set by environment to 3")
+    assert "gid_index" not in all_of(old + set_, gids=GIDS)
+    assert "gid_index" not in all_of(log + "NCCL version 2.23.4+cuda12.2\n", gids=GIDS)
+    assert "gid_index" not in all_of(old.replace("/RoCE", "/IB"))
+
+
+@pytest.mark.parametrize(
+    ("line", "cause"),
+    [
+        ("[rank 2] StopIteration after 40 batches", "collective_mismatch"),
+        ("rank 2: end of epoch, saving", "collective_mismatch"),
+        ("[rank2]: torch.OutOfMemoryError: CUDA out of memory", "rank_absent"),
+        ("[rank 1] StopIteration after 40 batches", "rank_absent"),
+    ],
+)
+def test_the_program_says_why_a_rank_is_missing(line, cause):
+    waiting = "".join(watchdog(rank) for rank in (0, 1, 3))
+    suspect = fl.doctor(waiting + line + "\n").suspects[0]
+    assert suspect.cause_id == cause
+    assert (line in suspect.evidence) == (not line.startswith("[rank 1]"))
+
+
 def test_an_earlier_run_is_what_counts_where_there_is_one():
     found = fl.doctor(run=bench(15), baseline=bench(480))
     assert "baseline" in found.comparisons[0].by
@@ -314,6 +387,75 @@ def test_an_earlier_run_is_what_counts_where_there_is_one():
 def test_bandwidths_that_do_not_fit_their_collective_are_named():
     text = "# all_reduce, world_size\n# ranks: 8\nbytes,algbw_GBps,busbw_GBps\n1048576,20,20\n2097152,20,20\n"
     assert "misread_busbw" in all_of(text)
+
+
+def test_a_sign_that_asks_for_a_figure_is_found_behind_lines_that_differ_in_it():
+    failed = "Call to ibv_modify_qp failed with error {} on host"
+    lines = [info(failed.format(number), level="WARN") for number in (110, 110, 22)]
+    assert "gid_index" not in all_of("".join(lines[:2]))
+    (found,) = [s for s in fl.doctor("".join(lines)).suspects if s.cause_id == "gid_index"]
+    assert "error 22" in found.evidence
+
+
+# The cluster ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_system_is_read_from_logs_and_says_from_where():
+    ports = "".join(
+        f"CA 'mlx5_{i}'\n\tCA type: MT4129\n\tPort 1:\n\t\tState: Active\n\t\tRate: 200\n"
+        for i in range(4)
+    )
+    roce = info("NET/IB : Using " + " ".join(f"[{i}]mlx5_{i}:1/RoCE" for i in range(4)) + " [RO]")
+    cluster = fl.system_from_logs(bench(150), ports, roce)
+    assert (cluster.gpu, cluster.servers, cluster.gpus, cluster.nics) == ("H100", 2, 8, 4)
+    assert cluster.rate == 200e9 / 8
+    assert cluster["transport"] == "roce"
+    assert "mlx5_3" in cluster.origins["nics"]
+    assert "Rate: 200" in cluster.origins["rate"]
+    assert [name for name, why in cluster.origins.items() if "assumed" in why] == ["fabric"]
+    assert "Rate: 200" in cluster.draw() and "Rate: 200" in cluster._repr_html_()
+    assert fl.estimate(cluster, "all_reduce", "1 GiB").time > 0
+    assert cluster.replace(servers=4).ranks == 32
+
+
+def test_a_system_needs_a_gpu_and_servers_and_takes_what_it_is_given():
+    shape = info("comm 0x1 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0")
+    with pytest.raises(FileFormat, match=r"they lack the GPU \(nccl-tests .*give it"):
+        fl.system_from_logs(shape)
+    with pytest.raises(FileFormat, match="number of servers"):
+        fl.system_from_logs("GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\n")
+    with pytest.raises(ValueError, match="at least one file"):
+        fl.system_from_logs()
+    cluster = fl.system_from_logs(shape, gpu="A100")
+    assert (cluster.servers, cluster.gpus) == (2, 8)
+    assert cluster.origins["gpu"] == "given"
+    assert "nNodes" in cluster.origins["servers"]
+    assert "assumed" in cluster.origins["rate"] and "assumed: " in repr(cluster)
+    with pytest.raises(ValueError, match=r"do not make a system: .*servers=2 \(nNodes"):
+        fl.system_from_logs(shape, gpu="A100", nics=0)
+    named = fl.system_from_logs(shape, "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\n")
+    assert named.gpu == "H100"
+
+
+def test_only_nics_beside_gpus_count_in_a_matrix():
+    cluster = fl.system_from_logs(bench(150, per_server=2), TOPO.format(near="SYS"))
+    assert cluster.nics == 1
+    assert "share a PCIe switch" in cluster.origins["nics"]
+    assert fl.system_from_logs(bench(150, per_server=2), TOPO.format(near="PIX")).nics == 2
+
+
+def test_that_a_run_used_sockets_does_not_make_them_the_expectation():
+    log = info("NET/Socket : Using [0]eth0:10.0.0.1<0>") + info("Using network Socket")
+    assert fl.system_from_logs(bench(12), log)["transport"] == "ib"
+    found = fl.doctor(bench(12), EIGHT, log)
+    assert found.comparisons[0].healthy is False
+    assert found.suspects[0].cause_id == "fallback_to_sockets"
+
+
+def test_a_log_is_no_name_of_a_system(tmp_path):
+    (tmp_path / "nccl.log").write_text("x\n")
+    with pytest.raises(ValueError, match="system_from_logs"):
+        fl.system(str(tmp_path / "nccl.log"))
 
 
 # The page -------------------------------------------------------------------------------------------------------------

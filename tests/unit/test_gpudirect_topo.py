@@ -257,10 +257,41 @@ def test_a_file_of_another_kind_is_refused(read, tmp_path):
             read(source)
 
 
-def test_a_matrix_is_no_server():
-    server = topologies.build("dgx_h100")
-    with pytest.raises(TypeError, match=r"got a Topology; .*topologies\.build\('dgx_h100'\)"):
-        path(topo(server), "nic 0", "gpu 0", "peer")
+def test_a_matrix_shows_itself_in_a_line_and_as_a_table():
+    assert (
+        repr(read_topo(NICS)) == "<Topology: 2 GPUs, 2 NICs; GPU to GPU NV18; nearest NIC PIX, PXB>"
+    )
+    assert repr(topo(topologies.build("dgx_h100"))).count("NV18") == 1
+    assert "<th scope=row>NIC1 mlx5_bond_0" in read_topo(NICS)._repr_html_()
+
+
+def test_a_matrix_has_paths_without_rates():
+    seen = read_topo(NICS)
+    near = path(seen, "gpu 0", "mlx5_0", "peer")
+    assert (near.source, near.target, near.relation, near.copies) == ("GPU0", "NIC0", "PIX", 1)
+    assert near.parts == ("GPU0", "one PCIe switch", "NIC0")
+    assert any("ACS" in words for words in near.unknown)
+    assert "LnkSta" in near.draw() and "LnkSta" in near._repr_html_()
+    far = path(seen, "NIC1", "GPU0", "peer")
+    assert far.relation == "SYS" and len(far.parts) == 5
+    assert not any("ACS" in words for words in far.unknown)
+    assert path(seen, "GPU0", "GPU1", "nvlink").parts == ("GPU0", "NVLink", "GPU1")
+    through_memory = path(seen, "GPU0", "NIC1", "pinned")
+    assert through_memory.copies == 2 and "host memory" in repr(through_memory)
+    for words, error in (
+        (("GPU0", "NIC0", "nvlink"), "GPU0 and NIC0 are PIX; take peer"),
+        (("GPU0", "GPU1", "peer"), r"NVLink \(NV18\)"),
+        (("NIC0", "NIC1", "peer"), "of which one is a GPU"),
+        (("GPU0", "NIC0", "cpu"), "no row for memory"),
+        (("GPU0", "NIC7", "peer"), "name must be one of GPU0"),
+    ):
+        with pytest.raises(ValueError, match=error):
+            path(seen, *words)
+    with pytest.raises(TypeError, match="it takes no options"):
+        path(seen, "GPU0", "NIC0", "peer", acs=True)
+
+
+def test_a_name_is_no_server():
     with pytest.raises(TypeError, match="fabric must be the Fabric of a server, got a str"):
         topo("dgx_h100")
     with pytest.raises(TypeError, match=r"got a System; a system has its own in \.fabric"):

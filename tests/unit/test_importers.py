@@ -472,6 +472,26 @@ def test_law_programs_that_printed_into_each_other_are_refused(tmp_path_factory,
             assert len(set(result.time.tolist())) == 1
 
 
+def test_a_log_is_a_file_or_its_text(tmp_path):
+    text = (LOGS / "modern.txt").read_text()
+    (of_text,) = read_nccl_tests(text)
+    (of_file,) = read_nccl_tests(LOGS / "modern.txt")
+    assert of_text.time.tolist() == of_file.time.tolist()
+    assert of_text.source == of_file.source.replace("modern.txt", "text")
+    (tmp_path / "utf16.txt").write_bytes(text.encode("utf-16"))
+    assert read_nccl_tests(tmp_path / "utf16.txt")[0].time.tolist() == of_file.time.tolist()
+    with pytest.raises(FileFormat, match="there is no such file"):
+        read_nccl_tests("x" * 5000)
+
+
+def test_a_file_that_is_read_in_part_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("fabriclab.importers.lines.MOST_BYTES", 2**20)
+    file = tmp_path / "long.txt"
+    file.write_text((LOGS / "modern.txt").read_text() + "words\n" * 200_000)
+    with pytest.raises(FileFormat, match=r"long.txt is too long, only its first 1 MiB were read"):
+        read_nccl_tests(file)
+
+
 def test_files_that_are_none(tmp_path):
     (tmp_path / "empty.txt").write_text("")
     (tmp_path / "binary.txt").write_bytes(bytes(range(256)))

@@ -455,7 +455,7 @@ def test_files_that_are_no_trace(tmp_path, text, says):
 
 def test_a_file_that_is_no_text_is_no_trace(tmp_path):
     (tmp_path / "t.json").write_bytes(b"\xff\xfe{")
-    with pytest.raises(FileFormat, match=r"t.json is no trace.*UnicodeDecodeError"):
+    with pytest.raises(FileFormat, match=r"t.json is no trace.*JSONDecodeError"):
         workload.read_trace(tmp_path / "t.json")
 
 

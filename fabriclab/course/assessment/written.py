@@ -221,13 +221,14 @@ def _rated(what: str, lines: Sequence[Criterion]) -> Shown:
     for name, marks in _ratings_of(f"page {what}"):
         if len(marks) == len(lines):
             ratings[name or text("rubric.self")] = marks
-    rows = []
+    rows: list[tuple[str | int, ...]] = []
     for place, line in enumerate(lines):
         rows.append((line.asks, *(marks[place] for marks in ratings.values())))
     rows.append((text("rubric.sum"), *(sum(marks) for marks in ratings.values())))
     after = []
     if len(ratings) > 1:
-        spread = [max(row[1:]) - min(row[1:]) for row in rows[:-1]]
+        given = [[marks[place] for marks in ratings.values()] for place in range(len(lines))]
+        spread = [max(marks) - min(marks) for marks in given]
         widest = max(range(len(lines)), key=spread.__getitem__)
         if spread[widest]:
             after.append(text("rubric.talk", asks=lines[widest].asks))

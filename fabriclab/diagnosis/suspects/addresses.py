@@ -2,13 +2,13 @@
 
 import ipaddress
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from fabriclab.diagnosis.case import Case
-from fabriclab.diagnosis.lines import Line
 from fabriclab.diagnosis.nccl_log import Channel
 from fabriclab.diagnosis.suspicion import Suspicion
+from fabriclab.importers.lines import Line
 from fabriclab.registry import register
 
 _QUEUE_PAIR = re.compile(
@@ -21,6 +21,13 @@ _CONNECT = re.compile(r"[Cc]onnect to (\d+\.\d+\.\d+\.\d+)")
 _KNOWN_ADDRESS = re.compile(
     r"(?:address: |ip=|tcp://|MASTER_ADDR[=:] ?|master_addr[=:] ?|--host[= ])(\d+\.\d+\.\d+\.\d+)"
 )
+# A peer that never acknowledges, in the words of old and new versions.
+_LOST_WORDS = ("with error 12", "status=12", "ibv_wc_retry_exc_err")
+_VERSION = re.compile(r"NCCL version (\d{1,3})\.(\d{1,3})")
+_CHOOSES = (
+    2,
+    21,
+)  # source: NVIDIA, NCCL documentation, NCCL_IB_GID_INDEX: chosen automatically since 2.21
 _TIMED_OUT = 110
 _SAME_NET = 24  # bits of an address that nodes of one rail share, usually
 _FAR_NET = 16
@@ -136,6 +143,43 @@ def tables_of_gids(case: Case) -> Iterator[Suspicion]:
                     )
 
 
+@register("suspect", "GID index that nobody set")
+def gid_index_that_nobody_set(case: Case) -> Iterator[Suspicion]:
+    """Suspect the GID index if packets between RoCE ports are lost, and the library took index 0 unasked.
+
+    Up to NCCL 2.20 index 0 was used unless another one was set; it is a link-local address of RoCE version 1 on most
+    hosts, which no router passes on.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    lost = next((line for word in _LOST_WORDS for line in case.lines_with(word)), None)
+    if lost is None or case.setting("NCCL_IB_GID_INDEX") or _chooses_gid(case):
+        return
+    layers = {d.layer for of_host in case.log.devices.values() for d in of_host.values()}
+    if "RoCE" not in layers or "IB" in layers:
+        return
+    for file, rows in case.gids.items():
+        used = [row for row in rows if row.row == 0]
+        usable = [row.row for row in rows if row.ipv4 and "2" in row.version]
+        if used and usable and 0 not in usable:
+            why = f"no GID index is set, so index 0 is used; in {file} index {usable[0]} is IPv4, version 2"
+            yield Suspicion("gid_index", 0.88, lost, why)
+            return
+    yield Suspicion("gid_index", 0.6, lost, "no GID index is set on RoCE, so index 0 is used")
+
+
+def _chooses_gid(case: Case) -> bool:
+    """Return whether the library is new enough to choose a GID itself, or does not say its version."""
+    for line in case.lines_with("nccl version "):
+        found = _VERSION.search(line.text)
+        if found and (int(found[1]), int(found[2])) < _CHOOSES:
+            return False
+    return True
+
+
 @register("suspect", "networks of queue pairs")
 def networks_of_queue_pairs(case: Case) -> Iterator[Suspicion]:
     """Suspect rails that are not joined, or a wrong device, if both ends are in different networks.
@@ -162,7 +206,7 @@ def networks_of_queue_pairs(case: Case) -> Iterator[Suspicion]:
                 yield Suspicion("firewall", 0.35, pair.line)
         return
     several = max((len(of_host) for of_host in case.log.devices.values()), default=0) > 1
-    crossing = [channel for channel in case.log.outside_channels if _crosses(case, channel)]
+    crossing = _crosses(case.log.outside_channels)
     for pair in apart:
         if several and crossing:
             yield Suspicion(
@@ -177,16 +221,16 @@ def networks_of_queue_pairs(case: Case) -> Iterator[Suspicion]:
             yield Suspicion("cross_nic", 0.4, pair.line)
 
 
-def _crosses(case: Case, channel: Channel) -> bool:
+def _crosses(channels: Iterable[Channel]) -> bool:
     """Return whether a channel is sent on a NIC of another number than it is received on."""
-    for other in case.log.outside_channels:
-        same = (other.number, other.source, other.target) == (
-            channel.number,
-            channel.source,
-            channel.target,
-        )
-        if same and other.direction != channel.direction and other.device != channel.device:
-            return True
+    seen: dict[tuple[int, int, int], dict[str, set[int]]] = {}  # NICs by direction
+    for channel in channels:
+        key = (channel.number, channel.source, channel.target)
+        by_direction = seen.setdefault(key, {})
+        by_direction.setdefault(channel.direction, set()).add(channel.device)
+        for direction, devices in by_direction.items():
+            if direction != channel.direction and devices - {channel.device}:
+                return True
     return False
 
 

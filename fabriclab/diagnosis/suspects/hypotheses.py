@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from fabriclab import tuner
 from fabriclab.diagnosis.case import Case
-from fabriclab.diagnosis.comparison import compare, system_of
+from fabriclab.diagnosis.cluster import system_of
+from fabriclab.diagnosis.comparison import compare, estimates
 from fabriclab.diagnosis.suspicion import Suspicion
 from fabriclab.registry import register
 from fabriclab.systems import System
@@ -57,6 +57,12 @@ def faults_that_fit_the_rate(case: Case) -> Iterator[Suspicion]:
     cluster = system_of(case)
     if cluster is None:
         return
+    models = []
+    for each in hypotheses(cluster):
+        try:
+            models.append((each, estimates(cluster.replace(**each.changes))))
+        except (ValueError, TypeError, KeyError):
+            continue
     for comparison in compare(case):
         if not comparison.rows or comparison.rows[-1].state != "below":
             continue
@@ -64,10 +70,9 @@ def faults_that_fit_the_rate(case: Case) -> Iterator[Suspicion]:
         table = comparison.table
         # Without a word on the NICs, the servers may simply have fewer of them.
         sure = _FITS if comparison.healthy is False else _UNKNOWN
-        for each in hypotheses(cluster):
+        for each, estimated in models:
             try:
-                changed = cluster.replace(**each.changes)
-                estimate = tuner.estimate(changed, table.collective, row.size)
+                estimate = estimated(table.collective, row.size)
             except (ValueError, TypeError, KeyError):
                 continue
             moved = estimate.busbw * estimate.time / _GB

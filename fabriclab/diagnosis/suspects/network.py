@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from fabriclab.diagnosis.case import Case
-from fabriclab.diagnosis.lines import Line
 from fabriclab.diagnosis.suspicion import Suspicion
+from fabriclab.importers.lines import Line
 from fabriclab.registry import register
 
 _BUILT_IN = ("ib", "socket", "")

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from fabriclab import catalog
 from fabriclab.diagnosis.case import Case
-from fabriclab.diagnosis.lines import Line
 from fabriclab.diagnosis.suspicion import Suspicion
+from fabriclab.importers.lines import Line
 from fabriclab.registry import register
 
 _NIC = re.compile(r"mellanox|connectx|broadcom|ethernet|infiniband|network", re.IGNORECASE)

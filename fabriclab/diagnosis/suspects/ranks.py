@@ -1,5 +1,6 @@
 """Ranks and nodes against each other: calls that differ, one that is missing, one that is slow."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -9,6 +10,19 @@ from fabriclab.diagnosis.case import Case
 from fabriclab.diagnosis.suspicion import Suspicion
 from fabriclab.registry import register
 
+_SPEAKS = re.compile(r"\W*(?:\S{1,40}\s)?\W?rank[\s:=_\-]*(\d{1,6})\b", re.IGNORECASE)
+# What programs print when a rank has run out of data, or has left its loop.
+_ENDED = re.compile(
+    r"exhaust|stopiteration|ran out of|out of data|no more (?:data|batch|sample|item)"
+    r"|end of (?:the )?(?:data|epoch|file)|finished (?:epoch|training|after)|empty (?:batch|shard)"
+    r"|(?:epoch|loop|training|shard|loader)\b.{0,20}\b(?:done|finished|complete|ended)"
+    r"|skipping (?:batch|step|the rest)",
+    re.IGNORECASE,
+)
+_CRASHED = re.compile(
+    r"traceback|out of memory|segmentation fault|\bkilled\b|exitcode|exit code|(?:error|exception):",
+    re.IGNORECASE,
+)
 _LATER = 1.15  # of the median; a rank that takes longer is slow
 _SLOWER = 0.8  # of the median; below it a pair is slow
 
@@ -42,12 +56,30 @@ def calls_that_differ(case: Case) -> Iterator[Suspicion]:
     missing = sorted(set(range(world)) - ranks)
     first = case.timeouts[0]
     if missing and len(missing) <= len(ranks):
+        yield from _last_words(case, missing, first.number)
         names = ", ".join(map(str, missing[:4]))
         yield Suspicion(
             "rank_absent", 0.85, first.line, f"all wait in call {first.number} but rank {names}"
         )
     else:
         yield Suspicion("rank_absent", 0.5, first.line, "all that print wait in the same call")
+
+
+def _last_words(case: Case, missing: list[int], number: int) -> Iterator[Suspicion]:
+    """Suspect what the program itself prints of the ranks that a collective lacks: that they ended, or crashed."""
+    for source in case.sources:
+        for line in source.lines_with("rank"):
+            found = _SPEAKS.match(line.text)
+            if not found or int(found[1]) not in missing:
+                continue
+            if _ENDED.search(line.text):
+                why = f"rank {found[1]} had no more to do, and all others wait in call {number}"
+                yield Suspicion("collective_mismatch", 0.88, line, why)
+                return
+            if _CRASHED.search(line.text):
+                why = f"rank {found[1]} failed, and all others wait in call {number}"
+                yield Suspicion("rank_absent", 0.9, line, why)
+                return
 
 
 @register("suspect", "pairs of nodes")

@@ -83,9 +83,13 @@ def more_than_the_nics_carry(case: Case) -> Iterator[Suspicion]:
         What the files say.
     """
     rates = [port.rate for ports in case.ports.values() for port in ports if port.up and port.rate]
+    rates += [each.rate for each in case.nic_rates if each.rate]
     nics = max((len(of_host) for of_host in case.log.devices.values()), default=0)
     for ports in case.ports.values():
         nics = nics or sum(port.up for port in ports)
+    for each in case.nic_rates:
+        nics = nics or each.nics
+    nics = nics or len(case.nic_rates)
     if not rates or not nics or not case.several_servers:
         return
     limit = nics * max(rates) * _GBIT

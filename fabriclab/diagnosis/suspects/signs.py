@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 
 from fabriclab.diagnosis.case import Case
-from fabriclab.diagnosis.lines import Line
 from fabriclab.diagnosis.suspicion import Suspicion, causes
+from fabriclab.importers.lines import Line
 from fabriclab.registry import register
 
 
@@ -29,7 +29,9 @@ def signs(case: Case) -> Iterator[Suspicion]:
 
 def _first(case: Case, word: str, pattern: str) -> Line | None:
     """Return the first line with a word that matches a pattern as well."""
-    for line in case.lines_with(word):
+    asks_for_figures = any(letter.isdigit() for letter in word + pattern)
+    lines = case.lines_with(word) if asks_for_figures else case.kinds_of_lines_with(word)
+    for line in lines:
         if not pattern or re.search(pattern, line.text, re.IGNORECASE):
             return line
     return None

@@ -46,18 +46,18 @@ def cables_of_the_fabric(case: Case) -> Iterator[Suspicion]:
     links = case.links
     if len(links) < 3:
         return
-    usual, times = Counter((link.lanes, link.rate) for link in links).most_common(1)[0]
+    usual, times = Counter((link.lanes, link.speed) for link in links).most_common(1)[0]
     if times < _HALF * len(links):
         return
     for link in links:
         if link.lanes < usual[0]:
-            why = f"{link.source} to {link.target}: {link.lanes}x{link.rate}, others {usual[0]}x{usual[1]}"
+            why = f"{link.node.name} to {link.far_name}: {link.lanes}x{link.speed}, others {usual[0]}x{usual[1]}"
             yield Suspicion("link_low", 0.85, link.line, why)
             return
-    odd = [link for link in links if (link.lanes, link.rate) != usual]
+    odd = [link for link in links if (link.lanes, link.speed) != usual]
     if odd:
         link = odd[0]
-        why = f"{link.source} to {link.target}: {link.lanes}x{link.rate}, others {usual[0]}x{usual[1]}"
+        why = f"{link.node.name} to {link.far_name}: {link.lanes}x{link.speed}, others {usual[0]}x{usual[1]}"
         yield Suspicion("link_low", 0.5, link.line, why)
 
 

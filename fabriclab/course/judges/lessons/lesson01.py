@@ -17,8 +17,8 @@ from fabriclab.course.judges.shared.functions import (
 )
 from fabriclab.course.judges.shared.numbers import brief
 from fabriclab.diagnosis import practice
-from fabriclab.diagnosis.lines import open_source
 from fabriclab.diagnosis.tables import read_pairs
+from fabriclab.importers import open_source
 from fabriclab.registry import register
 from fabriclab.texts import text
 
