@@ -151,6 +151,10 @@ class SwitchRun:
         self.members = [(job, rank) for job in range(tenants) for rank in range(workers)]
         self.faults = dict[str, str]()  # name -> sentence, the first one first
         self.problem: Unanswered | None = None
+        self.beyond = False  # whether a packet chose a cell that does not exist
+        self.in_floats = (
+            False  # whether a wrong total is right but for its rounding to floats of 32 bits
+        )
 
     # What happens ----------------------------------------------------------------------------------------------------
 
@@ -286,6 +290,7 @@ class SwitchRun:
             self.faults["around"] = message(4, "around", worker=rank)
         elif total != self.right[job]:
             self.faults["wrong"] = message(4, "wrong", worker=rank, job=job)
+            self.in_floats = total == np.array(self.right[job], np.float32).tolist()
         elif not self.heard[who].issuperset(total):
             self.faults["added"] = message(4, "added", worker=rank)
 
@@ -343,8 +348,10 @@ class SwitchRun:
             out = {f: int(fields[f]) & (1 << b) - 1 for f, b in self.switch.program.fields.items()}
             words = np.broadcast_to(np.asarray(payload, np.int32), len(values)).tolist()
         except Exception as error:  # outside of a register, or a shape that a switch cannot hold
-            name = "outside" if isinstance(error, ProgramRefused) and who < 0 else "rule"
+            refused = isinstance(error, ProgramRefused)  # a cell that does not exist
+            name = "outside" if refused and who < 0 else "rule"
             self.faults[name] = message(4, f"{name}", error=error, header=header)
+            self.beyond = refused
             return
         if action == DROP or who < 0:
             return

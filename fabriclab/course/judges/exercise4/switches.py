@@ -102,6 +102,10 @@ def _explained(crew: Crew, kind: str, run: SwitchRun, *, calm: bool) -> Explanat
     if fault != "fit":  # then no packet was sent
         said.insert(0, message(4, "run", kind=message(4, f"kind.{kind}")))
     mistake = _NAMED.get(fault, "")
+    if fault == "rule" and run.beyond:
+        mistake = "slot beyond the pool"
+    if fault == "wrong" and run.in_floats:
+        mistake = "sum in floats"
 
     ladder = None
     raised = run.problem is not None and run.problem.problem == "raised"
