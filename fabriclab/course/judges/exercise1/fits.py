@@ -190,7 +190,7 @@ def _protocols(rng: Rng) -> tuple[Sweep, list[Asked]]:
     """Draw a sweep of four protocols, and sizes to predict.
 
     One protocol is measured at every power of two, one at two sizes, one at one size and one at none. Each known wrong
-    prediction misses by more than 20 % at some size.
+    prediction misses by more than 20 % at some size between measured ones.
     """
     while True:
         model = _protocol_model(rng)
@@ -215,7 +215,7 @@ def _protocols(rng: Rng) -> tuple[Sweep, list[Asked]]:
             time = float(model.alpha[protocol] + size / model.beta[protocol])
             points = int((protocols == protocol).sum())
             asked.append(Asked(int(size), time, points))
-            if points > 1:
+            if points > 1 and size < sizes[protocols == protocol][-1]:
                 wrong = _wrong_predictions(sizes, times, protocols, protocol, int(size))
                 errors.append([abs(prediction.time / time - 1) for prediction in wrong])
 
@@ -240,10 +240,9 @@ def _sizes_to_ask(
         high = measured[-1]
         for place in (0.3, 0.65):  # on the way from low to high, on a log axis
             chosen.append((protocol, low * (high / low) ** rng.uniform(place, place + 0.3)))
-    protocol = 3 - middle
-    last = sizes[protocols == protocol][-1]
-    room = model.changes[protocol] / last
-    chosen[-1] = (protocol, last * room ** rng.uniform(0.3, 0.9))
+    last = sizes[protocols == 0][-1]
+    room = model.changes[0] / last
+    chosen[1] = (0, last * room ** rng.uniform(0.3, 0.9))
 
     chosen.append((middle, float(int(model.changes[middle - 1]))))
     chosen.append((3, model.changes[2] * rng.uniform(2.1, 6)))
@@ -298,6 +297,8 @@ class PredictPart(QuestionPart):
             found = [*of_kind, *of_time]
         if any(near(answer, asked.time * factor, 0.1) for factor in (1e3, 1e6)):
             found.insert(0, "other unit of time")
+        if "interpolated over a change" in of_time:
+            found.insert(0, "interpolated over a change")
         if self._is_before_change(asked, answer):
             found.insert(0, "change taken for the old protocol")
         return found
@@ -311,7 +312,7 @@ class PredictPart(QuestionPart):
             return False
         points = self.sweep.sizes[before], self.sweep.times[before]
         lines = (_plain_line(*points), _relative_line(*points))
-        return any(near(answer, float(np.polyval(line, asked.size)), 0.01) for line in lines)
+        return any(near(answer, float(np.polyval(line, asked.size)), 0.002) for line in lines)
 
     def _mistakes_of_kind(self, asked: Asked, answer: Any) -> list[str]:
         """Return the mistakes in giving a number, an interval or None."""
@@ -342,9 +343,19 @@ class PredictPart(QuestionPart):
             for wrong in known
             if near(answer, wrong.time, 0.01)
         ]
-        between = float(np.interp(asked.size, self.sweep.sizes, self.sweep.times))
-        if near(answer, between, 0.01):
-            matching.append((abs(answer - between), "interpolated over a change"))
+        sizes, times, _ = self.sweep
+        nearest = float(times[np.argmin(abs(sizes - asked.size))])
+        between = float(np.interp(asked.size, sizes, times))
+        axes = (math.log(asked.size), np.log(sizes), np.log(times))
+        log_between = math.exp(np.interp(*axes))
+        # Beyond the last point of a protocol the neighbour belongs to another one.
+        for time, mistake in (
+            (nearest, "nearest size"),
+            (between, "interpolated over a change"),
+            (log_between, "power law"),
+        ):
+            if asked.size < sizes[-1] and near(answer, time, 0.002):
+                matching.append((abs(answer - time), mistake))
         return [mistake for _, mistake in sorted(matching)]
 
     def seen(self, case: int, answer: Any) -> str:

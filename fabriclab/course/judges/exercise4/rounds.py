@@ -35,6 +35,9 @@ _LATE = (
 _LIMIT = 50e-3  # of a run [s]
 _SHORT = 2e-3  # [s] _MOST calls in less time come from timers shorter than a round trip
 _MOST = 2000  # calls of workers' methods in a run
+PATIENCE = (
+    2e-3  # illustrative: timer with which a run of some lost packets may take all of _LIMIT [s]
+)
 _TWICE = 2  # times its own values: the most that a worker may receive where nothing is lost
 _CHUNKS = 12  # of each worker
 # Least size of a value, so that the number of a slot or chunk in a payload is not mistaken for one.
@@ -152,9 +155,9 @@ class SwitchRun:
         self.faults = dict[str, str]()  # name -> sentence, the first one first
         self.problem: Unanswered | None = None
         self.beyond = False  # whether a packet chose a cell that does not exist
-        self.in_floats = (
-            False  # whether a wrong total is right but for its rounding to floats of 32 bits
-        )
+        self.longest_timer = 0.0  # of a worker [s]
+        # Whether a wrong total is right but for its rounding to floats of 32 bits.
+        self.in_floats = False
 
     # What happens ----------------------------------------------------------------------------------------------------
 
@@ -272,6 +275,7 @@ class SwitchRun:
         except (Misread, ValueError, TypeError, AttributeError) as error:
             self.faults["packet"] = str(error)
             return []
+        self.longest_timer = max(self.longest_timer, timer or 0.0)
         for header, values in packets:
             self.last[who]["up"] = header
             self._move("up", who, "up", header, [self.wire.get(value, value) for value in values])

@@ -16,7 +16,7 @@ from fabriclab.registry import register
 from .ladders import Ladder
 from .moves import is_fault
 from .programs import PRELUDE
-from .rounds import Crew, SwitchRun
+from .rounds import PATIENCE, Crew, SwitchRun
 from .traces import shortest
 
 if TYPE_CHECKING:
@@ -119,6 +119,10 @@ def _explained(crew: Crew, kind: str, run: SwitchRun, *, calm: bool) -> Explanat
         said.append(message(4, "see", functions=f"{crew.program}, {crew.worker}"))
     elif fault in ("hangs", "storm"):
         said += run.last_seen()
+        if fault == "hangs" and run.longest_timer >= PATIENCE:
+            mistake = "timer too long"
+    elif fault == "wrong" and kind == "dead":
+        mistake = "sum without the dead"
     if mistake:
         said.append(misconception("ex4-c", mistake))
     return Explanation(said, mistake, traced=ladder is not None)
