@@ -333,7 +333,9 @@ WRONG_C = {
     "extrapolated over a change": fits(
         refuse="if here.sum() < 2: here = np.searchsorted(changes, sizes, 'right') == 0"
     ),
-    "interpolated over a change": fits(refuse="if 1: return float(np.interp(size, sizes, times))"),
+    "extrapolated over a change/interp": fits(
+        refuse="if 1: return float(np.interp(size, sizes, times))"
+    ),
     "interval too wide": fits(refuse="if here.sum() < 2: return 1e-9, 1.0"),
     "interval misses": fits(refuse="if here.sum() < 2: return 1e-9, 2e-9"),
     "interval for a number": fits(time="(0.9 * (a + b * size), 1.1 * (a + b * size))"),

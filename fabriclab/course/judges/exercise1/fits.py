@@ -297,8 +297,6 @@ class PredictPart(QuestionPart):
             found = [*of_kind, *of_time]
         if any(near(answer, asked.time * factor, 0.1) for factor in (1e3, 1e6)):
             found.insert(0, "other unit of time")
-        if "interpolated over a change" in of_time:
-            found.insert(0, "interpolated over a change")
         if self._is_before_change(asked, answer):
             found.insert(0, "change taken for the old protocol")
         return found
@@ -349,14 +347,13 @@ class PredictPart(QuestionPart):
         axes = (math.log(asked.size), np.log(sizes), np.log(times))
         log_between = math.exp(np.interp(*axes))
         # Beyond the last point of a protocol the neighbour belongs to another one.
-        for time, mistake in (
-            (nearest, "nearest size"),
-            (between, "interpolated over a change"),
-            (log_between, "power law"),
-        ):
-            if asked.size < sizes[-1] and near(answer, time, 0.002):
+        for time, mistake in ((nearest, "nearest size"), (log_between, "power law")):
+            if near(answer, time, 0.002):
                 matching.append((abs(answer - time), mistake))
-        return [mistake for _, mistake in sorted(matching)]
+        found = [mistake for _, mistake in sorted(matching)]
+        if asked.points > 1 and near(answer, between, 0.002):
+            found += ["interpolated over a change", "extrapolated over a change"]
+        return found
 
     def seen(self, case: int, answer: Any) -> str:
         """Return a sentence with the answer."""
