@@ -699,15 +699,6 @@ WRONG_C = {
         ),
     ),
     "timer too long": but("ex4-c", ('"50 us"', '"20 ms"')),
-    "sum without the dead": but(
-        "ex4-c",
-        (
-            "return [] if self.done[chunk] else [self.packet(chunk)]",
-            "self.tries = getattr(self, 'tries', 0) + (not self.done[chunk])\n"
-            "        if self.tries > 60:\n            self.total = self.sums.ravel()\n"
-            "        return [] if self.done[chunk] else [self.packet(chunk)]",
-        ),
-    ),
     "total set too early": but("ex4-c", ("if self.done.all()", "if self.done[-1]")),
     "storm of packets": but(
         "ex4-c",

@@ -156,6 +156,8 @@ class SwitchRun:
         self.problem: Unanswered | None = None
         self.beyond = False  # whether a packet chose a cell that does not exist
         self.longest_timer = 0.0  # of a worker [s]
+        # Whether a wrong total holds numbers that no answer has carried to its worker.
+        self.unheard = False
         # Whether a wrong total is right but for its rounding to floats of 32 bits.
         self.in_floats = False
 
@@ -294,6 +296,8 @@ class SwitchRun:
             self.faults["around"] = message(4, "around", worker=rank)
         elif total != self.right[job]:
             self.faults["wrong"] = message(4, "wrong", worker=rank, job=job)
+            numbers = isinstance(total, list) and all(isinstance(t, int | float) for t in total)
+            self.unheard = numbers and not self.heard[who].issuperset(total)
             self.in_floats = total == np.array(self.right[job], np.float32).tolist()
         elif not self.heard[who].issuperset(total):
             self.faults["added"] = message(4, "added", worker=rank)

@@ -121,8 +121,8 @@ def _explained(crew: Crew, kind: str, run: SwitchRun, *, calm: bool) -> Explanat
         said += run.last_seen()
         if fault == "hangs" and run.longest_timer >= PATIENCE:
             mistake = "timer too long"
-    elif fault == "wrong" and kind == "dead":
-        mistake = "sum without the dead"
+    elif fault == "wrong" and run.unheard and not mistake:
+        mistake = "total set too early"
     if mistake:
         said.append(misconception("ex4-c", mistake))
     return Explanation(said, mistake, traced=ladder is not None)
