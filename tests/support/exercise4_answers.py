@@ -430,8 +430,8 @@ WRONG_A = {
         "ex4-a", ("size * (1 + header / (4 * lanes))", "size / lanes * (lanes / 4 + header)")
     ),
     "bits for bytes": but("ex4-a", ("header / (4 * lanes)", "header / 8 / (4 * lanes)")),
-    "ratio upside down": but("ex4-a", ("[ring / 1,", "[1 / ring,")),
-    "ratio upside down/NVLS": but("ex4-a", ("ring / ((n + 1) / n)", "(n + 1) / n / ring")),
+    "gain upside down": but("ex4-a", ("[ring / 1,", "[1 / ring,")),
+    "gain upside down/NVLS": but("ex4-a", ("ring / ((n + 1) / n)", "(n + 1) / n / ring")),
     "steps for bytes": but("ex4-a", ("[ring / 1,", "[2 * (n - 1),")),
     "own data forgotten": but("ex4-a", ("ring / ((n + 1) / n)", "ring * n")),
     "data counted twice": but("ex4-a", ("ring / ((n + 1) / n)", "ring / 2")),
@@ -789,7 +789,7 @@ WRONG_E = {
     "full link for the ring's rate": but(
         "ex4-e", ('int(np.ceil(of_ring * trip / (4 * design()["lanes"])))', "pool(rate, delay)")
     ),
-    "one step too many": but("ex4-e", ("ring = 2 * (n - 1)", "ring = 2 * n")),
+    "steps of the ring miscounted": but("ex4-e", ("ring = 2 * (n - 1)", "ring = 2 * n")),
     "array for a block": but("ex4-e", ("size / n / rate", "size / rate")),
     "bits for bytes": but("ex4-e", ("size / n / rate", "8 * size / n / rate")),
     "pair swapped": but("ex4-e", ("return [ring, switch]", "return [switch, ring]")),
@@ -821,7 +821,9 @@ WRONG_E = {
         "ex4-e",
         ('int(np.ceil(of_ring * trip / (4 * design()["lanes"])))', "pool(rate, delay) // 2"),
     ),
-    "ratio upside down": but("ex4-e", ("rate * n / (2 * (n - 1))", "rate * (n - 1) / (2 * n)")),
+    "rate of the ring upside down": but(
+        "ex4-e", ("rate * n / (2 * (n - 1))", "rate * (n - 1) / (2 * n)")
+    ),
     "one phase only/fewest": but("ex4-e", ("rate * n / (2 * (n - 1))", "rate * n / (n - 1)")),
     "chance of a loss": but("ex4-e", ("(1 - loss) ** (2 * n)", "1 - (1 - loss) ** (2 * n)")),
     "one answer for all": but("ex4-e", ("** (2 * n)", "** (n + 1)")),
@@ -854,7 +856,7 @@ WRONG_F = {
             "(up + repair) / (up / gain + repair)",
         ),
     ),
-    "days for hours": but("ex4-f", ("8760", "365")),
+    "days of a year for its hours": but("ex4-f", ("8760", "365")),
     "of the whole switch/its power": but(
         "ex4-f", ("(price - plain + energy) / ports", "(price - plain) / ports + energy")
     ),
