@@ -407,6 +407,7 @@ def test_every_known_wrong_way_to_foretell_is_far_off_somewhere():
             "one straight line",
             "protocol of another size",
         )
+        and "/fit" not in name  # of the function fit, which predict does not call
     }
     assert len(ways) >= 15
     for key in range(100):

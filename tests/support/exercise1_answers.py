@@ -47,6 +47,7 @@ RIGHT_A = {
     "minimum": bench(result="float(rows.max(axis=1).min())"),
     "median of each rank, then the last": bench(result="float(np.median(rows, axis=0).max())"),
     "in microseconds as text": bench(result="f'{np.median(rows.max(axis=1)) * 1e6} us'"),
+    "chains of four, all ranks": bench(k=4, rounds=31, result="np.median(rows.max(axis=1))"),
     "quartiles": bench(rounds=80, result="float(np.percentile(rows.max(axis=1), [25, 75]).mean())"),
 }
 WRONG_A = {
@@ -155,6 +156,24 @@ def utilisation(trace, rate):
         (comp if what == "compute" else comm)[(a <= t) & (t < b)] = True
     return sum(e[3] for e in trace) / rate / (end - begin), (comm & ~comp).mean()
 """,
+    "blocks counted in fractions": rates(
+        busbw="float(Fraction({'all_reduce': 2 * n - 2, 'broadcast': n, 'reduce': n}.get(collective, n - 1), n))"
+        " * algbw(size, time)"
+    )
+    + "from fractions import Fraction\n",
+    "sweep over starts and ends": rates()
+    + """
+def utilisation(trace, rate):
+    marks = sorted([(e[1], 1, e[0] == "compute") for e in trace] + [(e[2], -1, e[0] == "compute") for e in trace])
+    running, alone, before = [0, 0], 0.0, marks[0][0]
+    for when, step, computes in marks:
+        if running[0] and not running[1]:
+            alone += when - before
+        running[computes] += step
+        before = when
+    whole = before - marks[0][0]
+    return np.array([sum(e[3] for e in trace) / rate / whole, alone / whole])
+""",
     "merged intervals": rates()
     + """
 def merged(spans):
@@ -188,6 +207,17 @@ WRONG_B = {
     "factor upside down/divided": rates(busbw="size / time / factor"),
     "factor 2 forgotten": rates(two=1),
     "factor taken as 2": rates(two="2 / part"),
+    "chain cut into blocks": rates(
+        busbw="size / time * (2 * part if collective == 'all_reduce' else part)"
+    ),
+    "divided without the rest": rates(
+        busbw="size / time * {'all_reduce': 2 * (n - 1) // n, 'broadcast': 1, 'reduce': 1}"
+        ".get(collective, (n - 1) // n)"
+    ),
+    "computation subtracted": rates(use="moved / rate / whole, (comm - comp) / whole"),
+    "computation subtracted/not below 0": rates(
+        use="moved / rate / whole, max(0, each - sum(e[2] - e[1] for e in trace if e[0] == 'compute')) / whole"
+    ),
     "array for a block": rates(busbw="size / time * factor * (n if '_' in collective else 1)"),
     "busy for used": rates(use="comm / whole, alone / whole"),
     "communication for the whole": rates(use="moved / rate / comm, alone / whole"),
@@ -265,7 +295,9 @@ def predict(sizes, times, changes, size):
         return a + b * size
 """
     ),
-    "straight between neighbours": fits(time="np.interp(size, sizes, times)"),
+    "straight between neighbours": fits(
+        time="np.interp(size, sizes, times) if size <= sizes[here][-1] else a + b * size"
+    ),
     "as text": fits(
         pair="f'{a * 1e6} us', f'{1 / b / 1e9} GB/s'", half="f'{alpha * beta / 1e3} kB'"
     ),
@@ -278,6 +310,16 @@ WRONG_C = {
     "other unit of time": fits(pair="a * 1e6, 1 / b"),
     "average for the start": fits(pair="times.mean(), 1 / b"),
     "slope for rate": fits(pair="a, b"),
+    "rate of one size/fit": fits(pair="times[0], (sizes / times)[len(sizes) // 2]"),
+    "rate of one size/fit, median": fits(pair="a, np.median(sizes / times)"),
+    "power law/fit": fits(
+        line="b, a = np.exp(np.polyfit(np.log(sizes), np.log(times), 1))", pair="a, 1 / b"
+    ),
+    "rate for size": fits(half="beta / 2"),
+    "change taken for the old protocol": fits().replace('"right"', '"left"'),
+    "refused what was measured/beyond": fits(
+        refuse="if here.sum() < 2 or size > sizes[here][-1]: return None"
+    ),
     "average of rates": fits(pair="a, (sizes / times).mean()"),
     "bits for bytes": fits(pair="a, 8 / b"),
     "GB for B": fits(pair="a, 1 / b / 1e9"),
@@ -316,7 +358,7 @@ WRONG_C = {
             ("by distance", "abs(sizes[here] - size).argmin()"),
             ("on a log axis", "abs(np.log(sizes[here] / size)).argmin()"),
             ("below", "np.searchsorted(sizes[here], size) - 1"),
-            ("above", "np.searchsorted(sizes[here], size)"),
+            ("above", "min(np.searchsorted(sizes[here], size), here.sum() - 1)"),
         )
     },
     "nearest size/of all": fits(refuse="if 1: return times[abs(sizes - size).argmin()]"),
@@ -438,6 +480,8 @@ RIGHT_D = {
 }
 
 
+SUMS = """g = {"latency": f["alpha_share"], "bandwidth": f["nic_use"], "oversubscription": f["uplink_use"]}
+    cause = max(g, key=g.get)"""
 WRONG_D = {
     "full NIC means bandwidth": decided('"skew" if f["byte_skew"] > 1.4 else ', ""),
     "NIC blamed for the uplink": decided('"oversubscription"', '"bandwidth"'),
@@ -456,6 +500,22 @@ WRONG_D = {
     "bits for bytes": decided("0.75", "6", bits="8"),
     "percent for a part": jobs(
         scale="100", decide=DECIDE.strip().replace("0.75", "75").replace("0.5", "50")
+    ),
+    "operations forgotten": jobs().replace('len(end) * t["steps"]', 't["steps"]'),
+    "start-up time overlooked": decided('else "latency"', 'else "straggler"'),
+    "waiting held against work": jobs().replace("(end - first).sum() * 1", "busy"),
+    "ranks added up": jobs().replace(
+        "(enter.max(axis=1) - first).sum() / (end - first).sum()",
+        "(waits := (enter.max(axis=1)[:, None] - enter).sum()) / (waits + busy)",
+    ),
+    "ranks added up/work": decided("0.5", "0.1").replace(
+        "(end - begin).sum()", "(leave - enter).sum()"
+    ),
+    "ports added up": jobs(most="sum", decide=SUMS),
+    "time of the job for work": jobs().replace("(end - begin).sum()", "leave.max() - enter.min()"),
+    "operations taken for ranks": jobs().replace(
+        "(enter.max(axis=1) - first).sum() / (end - first).sum()",
+        "(waits := np.ptp(enter, axis=0).sum()) / (waits + busy)",
     ),
     "evidence beside the point": jobs(
         best='"alpha_share" if cause != "latency" else "byte_skew"',
@@ -520,6 +580,9 @@ WRONG_E = {
     "crossover invented": cross().replace("return None", "return float(sizes[len(sizes) // 2])"),
     "time for size": cross(size="float(a[i])"),
     "place for size": cross(size="int(i)"),
+    "next to the crossover": cross(size="float(sizes[i + 2])"),
+    "one direction only/other": cross(none="ahead[0] == ahead[-1] or ahead[0]"),
+    "smallest gap for the crossover/None": cross(size="sizes[np.argmin(abs(a - b))]"),
     "other unit of size": cross(size="float(sizes[i + 1]) / 1024"),
     "one straight line": "def crossover(sizes, a, b):\n    p, q = np.polyfit(sizes, a, 1), np.polyfit(sizes, b, 1)\n"
     "    return float((q[1] - p[1]) / (p[0] - q[0]))",

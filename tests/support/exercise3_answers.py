@@ -641,6 +641,16 @@ RIGHT = {
 # Typical mistakes ------------------------------------------------------------------------------------------------------
 
 WRONG_A = {
+    "nothing allowed": but("ex3-a", (" + sum(flags[r] for r in node.rights)", "")),
+    "key and address swapped": but(
+        "ex3-a", ("wr.set_wr_rdma(rkey, addr)", "wr.set_wr_rdma(addr, rkey)")
+    ),
+    "own region for the peer's": but(
+        "ex3-a",
+        ("node.store(mine.buf, node.word)", "node.store(mr.buf, node.word)"),
+        ("    qp.post_send(wr)\n", "    return\n    qp.post_send(wr)\n"),
+    ),
+    "part of a word": but("ex3-a", ("rdma.SGE(mine.buf, 8,", "rdma.SGE(mine.buf, 4,")),
     "everything allowed": but(
         "ex3-a",
         ("    mr = rdma.MR(pd, node.length, rights)\n", "    mr = rdma.MR(pd, node.length, 15)\n"),
@@ -653,6 +663,17 @@ WRONG_A = {
     ),
 }
 WRONG_B = {
+    "added twice": but(
+        "ex3-b", ("        node.add(params, slot)\n", "        node.add(params, slot)\n" * 2)
+    ),
+    "computed before the pull has ended": but(
+        "ex3-b",
+        (
+            "        yield from done(move(READ, params, 0, n))\n        node.compute(params, grad)\n",
+            "        pull = done(move(READ, params, 0, n))\n        next(pull, None)\n"
+            "        node.compute(params, grad)\n        yield from pull\n",
+        ),
+    ),
     "completion taken for delivery": but(
         "ex3-b",
         (
@@ -744,6 +765,29 @@ def ticket(node):
         yield from do(v.IBV_WR_RDMA_WRITE)
         node.got(number)
 """,
+    "counter not raised by one": but("ex3-c", ('["addr"], 1, 0)', '["addr"], 8, 0)')),
+    "counter not used": """
+def ticket(node):
+    for i in range(node.tickets):
+        node.got(node.rank * node.tickets + i)
+        yield
+""",
+    "reported before the completion": but(
+        "ex3-c",
+        ("        node.got(node.load(mr.buf))       # what was there before the sum\n", ""),
+        (
+            "        while not (done",
+            "        node.got(node.load(mr.buf))\n        while not (done",
+        ),
+    ),
+    "same number for several": but("ex3-c", ('["addr"], 1, 0)', '["addr"], 0, 1)')),
+    "same number for several/swap not repeated": but(
+        "ex3-c",
+        ("    for _ in", "    node.store(mr.buf, 0)\n    for _ in"),
+        ("FETCH_AND_ADD", "CMP_AND_SWP"),
+        ('["addr"], 1, 0)', '["addr"], node.load(mr.buf), node.load(mr.buf) + 1)'),
+    ),
+    "too few tickets": but("ex3-c", ("range(node.tickets)", "range(node.tickets - 1)")),
     "new value for the old one": but(
         "ex3-c", ("node.got(node.load(mr.buf))", "node.got(node.load(mr.buf) + 1)")
     ),
@@ -764,6 +808,13 @@ WRONG_D = {
             "        left = len(every[first:first + 8])\n        while left:\n            left -= node.cq.poll(8)[0]\n"
             "            yield\n        if left",
         ),
+    ),
+    "data missing": but("ex3-d", ('target["addr"] + at, length', 'target["addr"], length')),
+    "data missing/last piece": but("ex3-d", ("in node.pieces]", "in node.pieces[:-1]]")),
+    "data missing/last chunk": but(
+        "ex3-d",
+        ("in range(node.chunks)", "in range(node.chunks - 1)"),
+        ("wait(node.chunks + 1)", "wait(node.chunks)"),
     ),
     "told before the data": but(
         "ex3-d", ("    every.append((flag.buf", "    every.insert(0, (flag.buf")
@@ -820,6 +871,17 @@ WRONG_E = {
             "    return float(end.max())",
             "    return float(np.sum(times, axis=1).max() / (1 + bound / 10))",
         ),
+    ),
+    "workers added up": but("ex3-e", ("return float(end.max())", "return float(np.sum(times))")),
+    "steps taken for workers": but(
+        "ex3-e",
+        (
+            "end = np.zeros(len(times))",
+            "times = np.transpose(times)\n    end = np.zeros(len(times))",
+        ),
+    ),
+    "other unit of time": but(
+        "ex3-e", ("return float(end.max())", "return 1e3 * float(end.max())")
     ),
     "bound ignored": but("ex3-e", ("slowest[max(0, k - bound)]", "slowest[k]")),
     "bound off by one": but(

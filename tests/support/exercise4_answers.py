@@ -210,6 +210,13 @@ RIGHT_B = {
             "one at a time, backing off",
         )
     },
+    "one window after the other": but(
+        "ex4-b",
+        (
+            "        return self.packet(slot)\n",
+            "        if len(set(c // self.slots for c in self.next)) > 1:\n            return []\n        return self.start()\n",
+        ),
+    ),
     "counted down": but(
         "ex4-b",
         ("where(n == last, 0, n + 1)", "where(n == 0, last, n - 1)"),
@@ -225,6 +232,14 @@ RIGHT_A = {
     ),
     "packets": but(
         "ex4-a", ("size * (1 + header / (4 * lanes))", "size / (4 * lanes) * (4 * lanes + header)")
+    ),
+    "fractions": but(
+        "ex4-a",
+        (
+            "    ring = 2 * (n - 1) / n     ",
+            "    from fractions import Fraction\n    ring = 2 * Fraction(n - 1, n)     ",
+        ),
+        ("ring / ((n + 1) / n)", "ring / Fraction(n + 1, n)"),
     ),
     "with a unit": but(
         "ex4-a",
@@ -396,6 +411,30 @@ WRONG_A = {
     "both directions counted/of the switch": but(
         "ex4-a", ("size * (1 + header / (4 * lanes))", "2 * size * (1 + header / (4 * lanes))")
     ),
+    "array for a block": but("ex4-a", ("2 * (n - 1) / n * size", "2 * (n - 1) * size")),
+    "headers in the ring": but(
+        "ex4-a", ("[ring, size", "[ring * (1 + header / (4 * lanes)), size")
+    ),
+    "pair swapped": but(
+        "ex4-a",
+        (
+            "[ring, size * (1 + header / (4 * lanes))]",
+            "[size * (1 + header / (4 * lanes)), ring]",
+        ),
+    ),
+    "pair swapped/gain": but(
+        "ex4-a", ("[ring / 1, ring / ((n + 1) / n)]", "[ring / ((n + 1) / n), ring / 1]")
+    ),
+    "bytes for values": but("ex4-a", ("header / (4 * lanes)", "header / lanes")),
+    "values for bytes": but(
+        "ex4-a", ("size * (1 + header / (4 * lanes))", "size / lanes * (lanes / 4 + header)")
+    ),
+    "bits for bytes": but("ex4-a", ("header / (4 * lanes)", "header / 8 / (4 * lanes)")),
+    "gain upside down": but("ex4-a", ("[ring / 1,", "[1 / ring,")),
+    "gain upside down/NVLS": but("ex4-a", ("ring / ((n + 1) / n)", "(n + 1) / n / ring")),
+    "steps for bytes": but("ex4-a", ("[ring / 1,", "[2 * (n - 1),")),
+    "own data forgotten": but("ex4-a", ("ring / ((n + 1) / n)", "ring * n")),
+    "data counted twice": but("ex4-a", ("ring / ((n + 1) / n)", "ring / 2")),
     "own part of the result forgotten": but("ex4-a", ("ring / ((n + 1) / n)", "ring")),
 }
 WRONG_B = {
@@ -437,6 +476,28 @@ WRONG_B = {
             '        slot = header["slot"]\n',
             '        slot = header["slot"]\n        if not self.packet(slot):\n            return []\n',
         ),
+    ),
+    "sum left in the switch": but(
+        "ex4-b",
+        (
+            "packet.payload = self.sums.access(slot, add)",
+            "self.sums.access(slot, add)",
+        ),
+    ),
+    "sum left in the switch/the old one": but("ex4-b", ("return new, new", "return new, total")),
+    "total set too early": but("ex4-b", ("if min(self.next) >=", "if max(self.next) >=")),
+    "total set too early/after one": but(
+        "ex4-b", ("if min(self.next) >= len(self.chunks)", "if True")
+    ),
+    "slot beyond the pool": but(
+        "ex4-b",
+        ('"slot": 2}', '"slot": 5}'),
+        ('register("count", 4)', 'register("count", 32)'),
+        ('slot = header["slot"]\n', 'slot = header["slot"] % self.slots\n'),
+        ('{"slot": slot}', '{"slot": self.next[slot]}'),
+    ),
+    "sum in floats": but(
+        "ex4-b", ("np.zeros_like(self.chunks)", "np.zeros(self.chunks.shape, 'f')")
     ),
     "the switch only copies": """
 class FirstSwitch(Program):
@@ -637,6 +698,8 @@ WRONG_C = {
             "self.total = sum(self.everybody[self.me.job, self.me.workers])",
         ),
     ),
+    "timer too long": but("ex4-c", ('"50 us"', '"20 ms"')),
+    "total set too early": but("ex4-c", ("if self.done.all()", "if self.done[-1]")),
     "storm of packets": but(
         "ex4-c",
         (
@@ -672,6 +735,29 @@ WRONG_D = {
     "mean for the sum": but(
         "ex4-d", ("return total / scale(block)", "return total / scale(block) / block.n")
     ),
+    "not scaled back": but("ex4-d", ("return total / scale(block)", "return total / 1")),
+    "not rounded": but(
+        "ex4-d",
+        (
+            "np.rint(x.astype(float) * scale(block)).astype(np.int64)",
+            "x.astype(float) * scale(block)",
+        ),
+    ),
+    "not rounded/tell": but(
+        "ex4-d",
+        (
+            "int(np.frexp(np.abs(x).max())[1]) if x.any() else -126",
+            "float(np.abs(x).max()) / 3 + 0.01",
+        ),
+    ),
+    "asks again for the same": but("ex4-d", ("return total / scale(block)", "return None")),
+    "overflow in 32 bits": but(
+        "ex4-d",
+        (
+            "return total / scale(block)",
+            "return total * (4 * block.n) / (4 * block.n * scale(block))",
+        ),
+    ),
     "nothing to scale": but(
         "ex4-d",
         (
@@ -703,6 +789,45 @@ WRONG_E = {
     "full link for the ring's rate": but(
         "ex4-e", ('int(np.ceil(of_ring * trip / (4 * design()["lanes"])))', "pool(rate, delay)")
     ),
+    "steps of the ring miscounted": but("ex4-e", ("ring = 2 * (n - 1)", "ring = 2 * n")),
+    "array for a block": but("ex4-e", ("size / n / rate", "size / rate")),
+    "bits for bytes": but("ex4-e", ("size / n / rate", "8 * size / n / rate")),
+    "pair swapped": but("ex4-e", ("return [ring, switch]", "return [switch, ring]")),
+    "one packet at a time": but(
+        "ex4-e", ("return [ring, switch]", "return [ring, packets * trip]")
+    ),
+    "one way taken for the round trip/times": but(
+        "ex4-e",
+        (
+            "wire, trip = packet_and_trip(rate, delay)\n    # A",
+            "wire, trip = packet_and_trip(rate, delay)\n    trip -= delay\n    # A",
+        ),
+    ),
+    "header in bits": but(
+        "ex4-e",
+        (
+            "return wire, 2 * (delay",
+            'wire = 4 * design()["lanes"] + design()["header"] / 8\n    return wire, 2 * (delay',
+        ),
+    ),
+    "bytes for values": but(
+        "ex4-e",
+        ("int(np.ceil(trip * rate / wire))", 'int(np.ceil(trip * rate / design()["lanes"]))'),
+    ),
+    "own slots for the needed ones": but(
+        "ex4-e", ("int(np.ceil(trip * rate / wire))", 'design()["slots"]')
+    ),
+    "half of the full link": but(
+        "ex4-e",
+        ('int(np.ceil(of_ring * trip / (4 * design()["lanes"])))', "pool(rate, delay) // 2"),
+    ),
+    "rate of the ring upside down": but(
+        "ex4-e", ("rate * n / (2 * (n - 1))", "rate * (n - 1) / (2 * n)")
+    ),
+    "one phase only/fewest": but("ex4-e", ("rate * n / (2 * (n - 1))", "rate * n / (n - 1)")),
+    "chance of a loss": but("ex4-e", ("(1 - loss) ** (2 * n)", "1 - (1 - loss) ** (2 * n)")),
+    "one answer for all": but("ex4-e", ("** (2 * n)", "** (n + 1)")),
+    "percent for a part": but("ex4-e", ("return (1 - loss)", "return 100 * (1 - loss)")),
     "one worker taken for all": but("ex4-e", ("** (2 * n)", "** 2")),
     "one way only": but("ex4-e", ("** (2 * n)", "** n")),
     "losses added": but("ex4-e", ("(1 - loss) ** (2 * n)", "1 - 2 * n * loss")),
@@ -710,6 +835,31 @@ WRONG_E = {
 WRONG_F = {
     "one place for each slot": but("ex4-f", ("4 * lanes * places * need", "4 * lanes * need")),
     "bytes for values": but("ex4-f", ("4 * lanes * places * need", "lanes * places * need")),
+    "rounded up": but(
+        "ex4-f",
+        ("memory // (4 * lanes * places * need)", "-(-memory // (4 * lanes * places * need))"),
+    ),
+    "part of a tenant": but("ex4-f", ("memory // (", "memory / (")),
+    "slots for tenants": but("ex4-f", ("places * need", "places")),
+    "bits for bytes": but("ex4-f", ("4 * lanes", "32 * lanes")),
+    "detection after the repair": but(
+        "ex4-f", ("(repair - detect) * 1) / (up + repair)", "repair) / (up + repair + detect)")
+    ),
+    "ring before the detection": but("ex4-f", ("(repair - detect)", "(repair + detect)")),
+    "gain on top of the ring": but("ex4-f", ("up * gain", "up * (1 + gain)")),
+    "work for speed": but("ex4-f", (" / (up + repair)", "")),
+    "work for speed/up": but("ex4-f", (" / (up + repair)", " / up")),
+    "times averaged": but(
+        "ex4-f",
+        (
+            "(up * gain + (repair - detect) * 1) / (up + repair)",
+            "(up + repair) / (up / gain + repair)",
+        ),
+    ),
+    "days of a year for its hours": but("ex4-f", ("8760", "365")),
+    "of the whole switch/its power": but(
+        "ex4-f", ("(price - plain + energy) / ports", "(price - plain) / ports + energy")
+    ),
     "a switch that never fails": but(
         "ex4-f", ("(up * gain + (repair - detect) * 1) / (up + repair)", "gain")
     ),

@@ -1,6 +1,8 @@
 """The part of a learner's process that is not the learner's code: it receives questions and answers them."""
 
 import builtins
+import decimal
+import fractions
 import json
 import os
 import resource
@@ -35,11 +37,18 @@ class Answers:
         coder, text = json.encoder.c_make_encoder, json.encoder.encode_basestring_ascii  # type: ignore[attr-defined]
         self.code = coder(None, None, text, None, ":", ",", False, False, True)
         self.scan = json.JSONDecoder(object_hook=self.loaded).scan_once  # type: ignore[attr-defined]
+        # The two numbers of a fraction as they are stored, for its own methods could be patched.
+        upper, lower = (
+            vars(fractions.Fraction)[slot].__get__ for slot in ("_numerator", "_denominator")
+        )
+        divided = int.__truediv__
         self.bare: dict[type, Callable[[Any], Any]] = {
             numpy.floating: float,
             numpy.integer: int,
             numpy.bool_: bool,
             numpy.ndarray: numpy.ndarray.tolist,
+            fractions.Fraction: lambda value: divided(upper(value), lower(value)),
+            decimal.Decimal: decimal.Decimal.__float__,
             int: int.__pos__,
             float: float.__pos__,
             str: str.__str__,

@@ -190,7 +190,7 @@ def _protocols(rng: Rng) -> tuple[Sweep, list[Asked]]:
     """Draw a sweep of four protocols, and sizes to predict.
 
     One protocol is measured at every power of two, one at two sizes, one at one size and one at none. Each known wrong
-    prediction misses by more than 20 % at some size.
+    prediction misses by more than 20 % at some size between measured ones.
     """
     while True:
         model = _protocol_model(rng)
@@ -215,7 +215,7 @@ def _protocols(rng: Rng) -> tuple[Sweep, list[Asked]]:
             time = float(model.alpha[protocol] + size / model.beta[protocol])
             points = int((protocols == protocol).sum())
             asked.append(Asked(int(size), time, points))
-            if points > 1:
+            if points > 1 and size < sizes[protocols == protocol][-1]:
                 wrong = _wrong_predictions(sizes, times, protocols, protocol, int(size))
                 errors.append([abs(prediction.time / time - 1) for prediction in wrong])
 
@@ -227,7 +227,11 @@ def _protocols(rng: Rng) -> tuple[Sweep, list[Asked]]:
 def _sizes_to_ask(
     rng: Rng, model: ProtocolModel, sizes: Floats, middle: int
 ) -> list[tuple[int, float]]:
-    """Draw protocols and sizes [B] to predict: two at which a line can be fitted, and two at which none can."""
+    """Draw protocols and sizes [B] to predict: of two a line can be fitted, of the other two none can.
+
+    One size lies beyond all that was measured of its protocol, where the line holds as well. Another one is the first
+    of its protocol.
+    """
     protocols = model.protocol_of(sizes)
     chosen = list[tuple[int, float]]()
     for protocol in (0, 3 - middle):
@@ -236,8 +240,11 @@ def _sizes_to_ask(
         high = measured[-1]
         for place in (0.3, 0.65):  # on the way from low to high, on a log axis
             chosen.append((protocol, low * (high / low) ** rng.uniform(place, place + 0.3)))
+    last = sizes[protocols == 0][-1]
+    room = model.changes[0] / last
+    chosen[1] = (0, last * room ** rng.uniform(0.3, 0.9))
 
-    chosen.append((middle, model.changes[middle - 1] * rng.uniform(2.1, 3)))
+    chosen.append((middle, float(int(model.changes[middle - 1]))))
     chosen.append((3, model.changes[2] * rng.uniform(2.1, 6)))
     return chosen
 
@@ -290,7 +297,20 @@ class PredictPart(QuestionPart):
             found = [*of_kind, *of_time]
         if any(near(answer, asked.time * factor, 0.1) for factor in (1e3, 1e6)):
             found.insert(0, "other unit of time")
+        if self._is_before_change(asked, answer):
+            found.insert(0, "change taken for the old protocol")
         return found
+
+    def _is_before_change(self, asked: Asked, answer: Any) -> bool:
+        """Return whether the first size of a protocol got the time of the protocol before."""
+        if asked.size not in self.sweep.changes:
+            return False
+        before = self.protocols == int(self._protocol_of(asked.size)) - 1
+        if before.sum() < 2:
+            return False
+        points = self.sweep.sizes[before], self.sweep.times[before]
+        lines = (_plain_line(*points), _relative_line(*points))
+        return any(near(answer, float(np.polyval(line, asked.size)), 0.002) for line in lines)
 
     def _mistakes_of_kind(self, asked: Asked, answer: Any) -> list[str]:
         """Return the mistakes in giving a number, an interval or None."""
@@ -321,7 +341,19 @@ class PredictPart(QuestionPart):
             for wrong in known
             if near(answer, wrong.time, 0.01)
         ]
-        return [mistake for _, mistake in sorted(matching)]
+        sizes, times, _ = self.sweep
+        nearest = float(times[np.argmin(abs(sizes - asked.size))])
+        between = float(np.interp(asked.size, sizes, times))
+        axes = (math.log(asked.size), np.log(sizes), np.log(times))
+        log_between = math.exp(np.interp(*axes))
+        # Beyond the last point of a protocol the neighbour belongs to another one.
+        for time, mistake in ((nearest, "nearest size"), (log_between, "power law")):
+            if near(answer, time, 0.002):
+                matching.append((abs(answer - time), mistake))
+        found = [mistake for _, mistake in sorted(matching)]
+        if asked.points > 1 and near(answer, between, 0.002):
+            found += ["interpolated over a change", "extrapolated over a change"]
+        return found
 
     def seen(self, case: int, answer: Any) -> str:
         """Return a sentence with the answer."""
@@ -364,12 +396,16 @@ def _quantities_of_fit(sweep: Fitted) -> dict[str, float]:
     """Return the quantities in the formulas for right and wrong fits of a sweep."""
     sizes = sweep.sizes
     times = sweep.times
+    rates = sizes / times
     return {
         "alpha": sweep.alpha,
         "beta": sweep.beta,
         "line": _plain_line(sizes, times)[1],
         "mean": np.mean(times),
-        "rates": np.mean(sizes / times),
+        "rates": np.mean(rates),
+        "median_rate": np.median(rates),
+        "middle_rate": rates[sizes.size // 2],
+        "start_of_power": math.exp(np.polyfit(np.log(sizes), np.log(times), 1)[1]),
         "small": sizes[0],
         "first": times[0],
         "large": sizes[-1],
@@ -485,7 +521,8 @@ def _pairs(rng: Rng) -> list[SweepPair]:
     """Return four sets of two pairs of sweeps: first one pair of each set, then the others.
 
     In one pair of a set the faster library changes for good, and in the other it does not; both begin with the same
-    library ahead. No size is in the regions of two sets, so that no constant answer is right twice.
+    library ahead. No size is in the regions of two sets, so that no constant answer is right twice. In one region at
+    least the sweeps are not closest to each other, so that to look for the smallest gap is not enough.
     """
     # NCCL over TCP sockets (env1) against libfabric (the others) on one machine, and NCCL against RCCL on 8 GPUs each.
     rows = rows_of("sweeps.csv", __file__)
@@ -505,7 +542,7 @@ def _pairs(rng: Rng) -> list[SweepPair]:
             sets[i] = (_ahead(one, a_ahead), _ahead(other, a_ahead))
 
         pairs = _mixed(rng, sets)
-        if _are_disjoint(pair.region() for pair in pairs):
+        if _are_disjoint(pair.region() for pair in pairs) and not all(map(_crosses_at_gap, pairs)):
             return pairs
 
 
@@ -533,6 +570,12 @@ def _are_disjoint(regions: Iterable[SizeRegion | None]) -> bool:
     return all(lower.high < upper.low for lower, upper in itertools.pairwise(ends))
 
 
+def _crosses_at_gap(pair: SweepPair) -> bool:
+    """Return whether two sweeps are closest to each other where they cross for good, or never do."""
+    region = pair.region()
+    return region is None or region.holds(float(pair.sizes[np.argmin(abs(pair.a - pair.b))]))
+
+
 class CrossoverPart(QuestionPart):
     """The size at which the faster of two libraries changes for good, or None if it never does."""
 
@@ -541,10 +584,13 @@ class CrossoverPart(QuestionPart):
         super().__init__("ex1-e", "crossover", 1.0, calls, sets=4)
         self.pairs = pairs
         self.regions = [pair.region() for pair in pairs]
+        self._found = dict[int, bool]()  # whether a size was given, by case
 
     def read(self, case: int, value: Any) -> float | None:
         """Return a size [B], or None."""
-        return None if value is None else number(value, "size")
+        size = None if value is None else number(value, "size")
+        self._found[case] = size is not None
+        return size
 
     def is_right(self, case: int, answer: float | None) -> bool:
         """Return whether a size is in the right region, or None is right."""
@@ -558,7 +604,7 @@ class CrossoverPart(QuestionPart):
         pair = self.pairs[case]
         if answer is None:
             known = ["crossover missed"]
-            if pair.a[0] > pair.b[0]:
+            if self._finds_one_direction():
                 known.insert(0, "one direction only")
             if not pair.sizes[0] <= _where_lines_meet(*pair) <= pair.sizes[-1]:
                 known.append("one straight line")
@@ -570,6 +616,15 @@ class CrossoverPart(QuestionPart):
         if changed_back and pair.sizes[turns[0]] <= answer <= pair.sizes[turns[-1] + 1]:
             return ["crossover invented", *found]
         return found
+
+    def _finds_one_direction(self) -> bool:
+        """Return whether crossovers were missed where one library is ahead at first, and found where the other is."""
+        found = {True: set[bool](), False: set[bool]()}  # by whether ``a`` is ahead at first
+        for case, region in enumerate(self.regions):
+            if region and case in self._found:
+                pair = self.pairs[case]
+                found[bool(pair.a[0] < pair.b[0])].add(self._found[case])
+        return sorted(map(sorted, found.values())) == [[False], [True]]
 
     def _mistakes_with_size(self, case: int, answer: float) -> list[str]:
         """Return the known mistakes that give a number, the likeliest first."""
@@ -593,7 +648,10 @@ class CrossoverPart(QuestionPart):
         shortest = np.min((a, b))  # [s]
         longest = np.max((a, b))  # [s]
         fits_in_other_unit = False
+        is_next = False
         if region:
+            around = slice(max(first_place - 1, 0), last_place + 2)
+            is_next = bool(sizes[around][0] <= answer <= sizes[around][-1])
             in_bytes = [answer * unit for unit in (1e3, 1e6, 2**10, 2**20)]
             fits_in_other_unit = any(map(region.holds, in_bytes))
 
@@ -608,6 +666,7 @@ class CrossoverPart(QuestionPart):
             "time for size": shortest <= answer <= longest < sizes[0],
             "place for size": first_place <= answer <= last_place + 1,
             "other unit of size": fits_in_other_unit,
+            "next to the crossover": is_next,
         }
         return [mistake for mistake, fits in known.items() if fits]
 

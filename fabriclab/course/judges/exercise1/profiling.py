@@ -1,5 +1,6 @@
 """Exercise 1, profile collectives: the cases of its questions, and the results of each known mistake."""
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -194,6 +195,8 @@ def _times(events: list[list[Any]], rate: float) -> dict[str, float]:
         "hidden": busy & working,
         "twice": np.where(working, 0, transfers),
         "idle": ~working,
+        "computing": working,
+        "computes": runs[computes].sum(axis=0),
     }
     times = {name: float(length @ count) for name, count in counted.items()}
     times["moved"] = sum(event[3] for event in events) / rate
@@ -210,6 +213,9 @@ def _rates(name: str, size: int, time: float, n: int) -> dict[str, float]:
     if name == "all_reduce":
         passes = 2
         factor_as_2 = 2.0
+    whole_factor = 1  # what is left of the factor if // divides
+    if name in _WHOLE:
+        whole_factor = passes * (n - 1) // n
     return {
         "size": float(size),
         "time": time,
@@ -219,6 +225,7 @@ def _rates(name: str, size: int, time: float, n: int) -> dict[str, float]:
         "passes": passes,
         "part": factor / passes,  # of the array that a pass moves
         "factor_as_2": factor_as_2,
+        "whole_factor": whole_factor,
         "blocks": n if name in _WHOLE else 1,
     }
 
@@ -267,7 +274,10 @@ _CONFUSED = {
     ("skew", "bandwidth"): "full NIC means bandwidth",
     ("oversubscription", "bandwidth"): "NIC blamed for the uplink",
     ("latency", "bandwidth"): "bandwidth blamed for many steps",
+    ("latency", "straggler"): "start-up time overlooked",
+    ("latency", "oversubscription"): "start-up time overlooked",
 }
+_BESIDE = "evidence beside the point"
 _RANKS = 8  # of a recorded job
 _STEPS = 14  # of each of its all-reduces: 2 (n - 1)
 
@@ -334,6 +344,8 @@ def _figures(
     start: Callable[..., Any] = np.max,
     over: Callable[..., Any] = np.max,
     least: Callable[..., Any] = np.mean,
+    wait: float | None = None,
+    work: float | None = None,
 ) -> dict[str, float]:
     """Return the five figures of a job; the defaults give the right ones.
 
@@ -347,17 +359,22 @@ def _figures(
         Selects which port, and which late rank, counts.
     least : function
         Gives the number, from the bytes of all ranks, with which the largest is compared.
+    wait, work : float, optional
+        Sums over all operations in place of those that follow from the above. [s]
     """
     enter = np.array(record["enter"])  # (ops, ranks) [s]
     first = enter.min(axis=1)
     end = np.array(record["leave"]).max(axis=1)  # (ops,)
-    busy = float((end - start(enter, axis=1)).sum())
-    waited = over(enter, axis=1) - first
+    busy = float((end - start(enter, axis=1)).sum()) if work is None else work
+    late_share = float((over(enter, axis=1) - first).sum() / (end - first).sum())
+    if wait is not None or work is not None:
+        waited = float((enter.max(axis=1) - first).sum()) if wait is None else wait
+        late_share = waited / (waited + busy)
     return {
         "alpha_share": len(end) * record["steps"] * record["alpha"] / busy,
         "nic_use": float(over(record["bytes"])) / record["nic_rate"] / busy,
         "uplink_use": float(over(record["uplink_bytes"])) / record["uplink_rate"] / busy,
-        "late_share": float(waited.sum() / (end - first).sum()),
+        "late_share": late_share,
         "byte_skew": max(record["bytes"]) / float(least(record["bytes"])),
     }
 
@@ -383,22 +400,31 @@ class CausePart(QuestionPart):
     def __init__(self, jobs: Sequence[Job]) -> None:
         super().__init__("ex1-d", "cause", 0.5, [job.call for job in jobs], sets=len(_ALIKE))
         self.jobs = jobs
+        self.evidence = EvidencePart(jobs)
+        self._figures = dict[int, Figures]()  # that came with the cause, by case
 
     def read(self, case: int, value: Any) -> str:
         """Return the cause that the answer names."""
-        value = one_of_pair(value, 0)
-        if not isinstance(value, str) or value.strip().lower() not in _CAUSES:
-            raise Misread(message(1, "cause.kind", known=", ".join(_CAUSES), got=brief(value)))
-        return value.strip().lower()
+        cause = one_of_pair(value, 0)
+        if not isinstance(cause, str) or cause.strip().lower() not in _CAUSES:
+            raise Misread(message(1, "cause.kind", known=", ".join(_CAUSES), got=brief(cause)))
+        with contextlib.suppress(Misread):
+            self._figures[case] = self.evidence.read(case, value)
+        return cause.strip().lower()
 
     def is_right(self, case: int, answer: str) -> bool:
         """Return whether this is the cause."""
         return answer == self.jobs[case].cause
 
     def mistakes(self, case: int, answer: str) -> list[str]:
-        """Return the mistake by which somebody confuses the true cause with this one."""
+        """Return the mistakes in the figures that led to this cause, and the one that confuses the two causes."""
+        found = list[str]()
+        if case in self._figures:
+            found = self.evidence.mistakes(case, self._figures[case])
+        # True figures do not explain a wrong cause.
+        found = [mistake for mistake in found if mistake != _BESIDE]
         mistake = _confusion(self.jobs[case].cause, answer)
-        return [mistake] if mistake else []
+        return [*found, mistake] if mistake else found
 
     def off(self, case: int, answer: str) -> str:
         """Return a sentence with the true cause."""
@@ -419,6 +445,9 @@ class EvidencePart(QuestionPart):
     """Two true figures of a job, including the decisive one; the part counts only if the cause is right."""
 
     within = 0.02
+    recognised = (
+        0.006  # as far as three digits tell; there are many mistakes, so some lie near each other
+    )
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         calls = [job.call for job in jobs]
@@ -443,16 +472,18 @@ class EvidencePart(QuestionPart):
         job = self.jobs[case]
         wrong = self._wrong(answer, job.figures)
         if not wrong:
-            return ["evidence beside the point"]
+            return [_BESIDE]
         known = _figures_by_mistake(job)
-        return [mistake for mistake, figures in known.items() if not self._wrong(wrong, figures)]
+        return [
+            mistake
+            for mistake, figures in known.items()
+            if not self._wrong(wrong, figures, self.recognised)
+        ]
 
-    def _wrong(self, answer: Figures, figures: Figures) -> Figures:
+    def _wrong(self, answer: Figures, figures: Figures, within: float = within) -> Figures:
         """Return those figures of an answer that differ from ``figures``."""
         return {
-            name: value
-            for name, value in answer.items()
-            if not near(value, figures[name], self.within)
+            name: value for name, value in answer.items() if not near(value, figures[name], within)
         }
 
     def seen(self, case: int, answer: Figures) -> str:
@@ -490,13 +521,45 @@ def _confusion(cause: str, answer: str) -> str:
 
 def _figures_by_mistake(job: Job) -> dict[str, Figures]:
     """Return the figures that each known mistake gives for a job."""
+    record = job.record
     right = job.figures
-    share_of_one_step = right["alpha_share"] / job.record["steps"]
+    share_of_one_step = right["alpha_share"] / record["steps"]
+    late_share = right["late_share"]
+    enter = np.array(record["enter"])  # (ops, ranks) [s]
+    leave = np.array(record["leave"])  # (ops, ranks) [s]
+    waits_of_all = float((enter.max(axis=1, keepdims=True) - enter).sum())
+    stays_of_all = float((leave - enter).sum())
+    works_of_all = float((leave - enter.max(axis=1, keepdims=True)).sum())
+    work = float((leave.max(axis=1) - enter.max(axis=1)).sum())
+    # As if a row were a rank, and a column an operation.
+    wait_in_columns = float(np.ptp(enter, axis=0).sum())
+    work_in_columns = float((leave.max(axis=0) - enter.max(axis=0)).sum())
+    ports_added = {
+        **right,
+        "nic_use": right["nic_use"] * sum(record["bytes"]) / max(record["bytes"]),
+        "uplink_use": right["uplink_use"]
+        * sum(record["uplink_bytes"])
+        / max(record["uplink_bytes"]),
+    }
     return {
-        "waiting counted as work": _figures(job.record, start=np.min),
-        "mean for the fullest": _figures(job.record, over=np.mean),
-        "largest over smallest": _figures(job.record, least=np.min),
+        "waiting counted as work": _figures(record, start=np.min),
+        "mean for the fullest": _figures(record, over=np.mean),
+        "largest over smallest": _figures(record, least=np.min),
         "steps forgotten": {**right, "alpha_share": share_of_one_step},
+        "operations forgotten": {**right, "alpha_share": right["alpha_share"] / len(enter)},
+        "waiting held against work": {**right, "late_share": late_share / (1 - late_share)},
+        "ranks added up": _figures(record, wait=waits_of_all),
+        "ranks added up/stays": _figures(record, work=stays_of_all),
+        "ranks added up/works": _figures(record, wait=waits_of_all, work=works_of_all),
+        "ranks added up/works only": _figures(record, work=works_of_all),
+        "ranks added up/stays too": _figures(record, wait=waits_of_all, work=stays_of_all),
+        "ports added up": ports_added,
+        "time of the job for work": _figures(record, work=float(leave.max() - enter.min())),
+        "operations taken for ranks": _figures(record, wait=wait_in_columns, work=work),
+        "operations taken for ranks/x": _figures(
+            record, wait=wait_in_columns, work=work_in_columns
+        ),
+        "operations taken for ranks/work": _figures(record, work=work_in_columns),
         "bits for bytes/x": _scaled(right, 8),
         "bits for bytes": _scaled(right, 1 / 8),
         "percent for a part": _scaled(right, 100),

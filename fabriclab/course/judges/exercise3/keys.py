@@ -1,6 +1,7 @@
 """Exercise 3, the judges of single steps: keys and a connection (a), and an atomic operation (c)."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from fabriclab.course.judges import Ask, Rng, Unanswered, Verdict
@@ -68,7 +69,9 @@ class Lone(TrainingRun):
         near = pair.node.regions
         far = self.device.machines[pair.dest[0]].regions
         mistake = ""
-        if any(rkey in (region.rkey, region.lkey) for region in near):
+        if any(op.wr.get("remote_addr") == region.rkey for region in far):
+            mistake = "key and address swapped"
+        elif any(rkey in (region.rkey, region.lkey) for region in near):
             mistake = "own key for the peer's"
         elif any(rkey == region.lkey for region in far):
             mistake = "lkey for rkey"
@@ -111,7 +114,7 @@ class Meeting(Lone):
             if not any(self._fits(region, want) for region in open_to_peers):
                 given = ", ".join(f"{r.length} B {r.access:#x}" for r in regions) or "-"
                 said = message(3, "rights.none", want=f"{want:#x}", length=self.length, given=given)
-                return [("", said)]
+                return [("" if open_to_peers or not regions else "nothing allowed", said)]
         return []
 
     def _fits(self, region: Region, want: int) -> bool:
@@ -134,8 +137,19 @@ class Meeting(Lone):
             peer = self.seats[1 - rank].machine
             starts = [region.at for region in peer.regions if region.access & _RIGHTS["write"]]
             if not any(peer.load(at) == self.words[rank] for at in starts):
-                return self.statuses() or [("", message(3, "word", rank=rank))]
+                mistake = self._mistake(rank, [peer.load(at) for at in starts])
+                return self.statuses() or [(mistake, message(3, "word", rank=rank))]
         return self.left()
+
+    def _mistake(self, rank: int, found: list[int]) -> str:
+        """Return why the word of a node is not in the region of its peer, from the first words there, or nothing."""
+        word = self.words[rank]
+        if any(there and there == word % 2**32 for there in found):
+            return "part of a word"
+        own = self.seats[rank].machine
+        if any(r.access & _BY_PEERS and own.load(r.at) == word for r in own.regions):
+            return "own region for the peer's"
+        return ""
 
 
 @register(
@@ -196,6 +210,17 @@ class Tickets(Lone):
             return "read and write for an atomic"
         if sorted(n for n in numbers if isinstance(n, int)) == [n + 1 for n in want]:
             return "new value for the old one"
+        if not posted & {CAS, FAA}:
+            return "counter not used"
+        drawn = sorted({n for n in numbers if isinstance(n, int)})
+        steps = {after - before for before, after in pairwise(drawn)}
+        if drawn == want[: len(drawn)]:
+            # All that stands there was drawn.
+            return "same number for several" if len(numbers) > len(drawn) else "too few tickets"
+        if drawn and drawn[0] < want[0]:
+            return "reported before the completion"
+        if len(numbers) == len(want) and drawn[0] == want[0] and steps and min(steps) > 1:
+            return "counter not raised by one"
         return ""
 
 

@@ -25,9 +25,16 @@ _NAMED = {
 _ITS_OWN = ("raised", "value", "exited", "asked")  # problems that need not occur in every run
 # Kind of run -> fault -> the mistake behind it in such runs, which takes precedence over _NAMED.
 _INSTEAD = {
-    "calm": {"stale": "staleness not bounded"},
-    "killed": {"stale": "staleness not bounded", "hangs": "waits for the dead"},
+    "one": {"doubled": "added twice", "corrupt": "computed before the pull has ended"},
+    "calm": {"stale": "staleness not bounded", "doubled": "added twice"},
+    "killed": {
+        "stale": "staleness not bounded",
+        "hangs": "waits for the dead",
+        "doubled": "added twice",
+    },
     "lost": {
+        "torn": "failed completion ignored",
+        "corrupt": "repeated what had arrived",
         "hangs": "failed completion ignored",
         "lost": "failed completion ignored",
         "stale": "failed completion ignored",
@@ -278,6 +285,9 @@ class PacePart(QuestionPart):
             "bound off by one/less": finish(times, bound - 1),
             "nobody waits": finish(times, _NO_BOUND),
             "staleness speeds up a slow worker": mean,
+            "workers added up": sum(map(sum, times)),
+            "steps taken for workers": finish(list(map(list, zip(*times, strict=True))), bound),
+            "other unit of time": 1e3 * finish(times, bound),
         }
         found = [mistake for mistake, time in known.items() if near(answer, time, 1e-6)]
         if not found and self.steady[case] and answer < 0.99 * finish(times, bound):

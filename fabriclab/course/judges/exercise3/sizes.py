@@ -86,7 +86,9 @@ class Small(Transfer):
         if self.seen is None:
             return self.statuses() or [("", message(3, "told"))]
         if not self._all_arrived(self.seen):
-            return self.statuses() or [("told before the data", message(3, "early"))]
+            self.drain()
+            late = self._all_arrived(self.server.peek(self.address, self.size))
+            return self.statuses() or [(_untimely(late), message(3, "early"))]
 
         inlined = self.sender.inlined
         if inlined < self.n:
@@ -176,11 +178,18 @@ class Large(Transfer):
         if self.early:
             return [("buffer reused before its completion", self.early)]
         if self.seen != self.data:
-            return self.statuses() or [("told before the data", message(3, "early"))]
+            self.drain()
+            late = self.server.peek(self.address, self.size) == self.data
+            return self.statuses() or [(_untimely(late), message(3, "early"))]
         if 2 * self.overlaps < self.chunks:
             sentence = message(3, "overlap", n=self.chunks, got=self.overlaps)
             return [("one chunk at a time", sentence)]
         return self.left()
+
+
+def _untimely(late: bool) -> str:
+    """Return the name of the mistake if data were not there in time: they came late, or never."""
+    return "told before the data" if late else "data missing"
 
 
 _TRANSFERS: dict[str, type[Small] | type[Large]] = {"small": Small, "large": Large}  # by function

@@ -46,6 +46,14 @@ class Sum(NamedTuple):
     bound: float
 
 
+class Slip(Misread):
+    """An answer that no switch can use, with the name of the mistake behind it."""
+
+    def __init__(self, words: str, mistake: str) -> None:
+        super().__init__(words)
+        self.mistake = mistake
+
+
 # Four plain and four hard; of each the first two are set 0, the others set 1.
 _KINDS = ("plain", "plain", "plain", "plain", "largest", "zero", "mixed", "tiny")
 
@@ -75,8 +83,8 @@ def summed(ask: Ask, block: Block, spare: int = 0) -> Sum:
     without the switch are found out.
     """
     about = block.about()
-    tops = [ask("tell", x, _known(about)) for x in block.x]
-    about["top"] = max(_whole(tops, "tell"))
+    tops = [_whole([ask("tell", x, _known(about))], "tell")[0] for x in block.x]
+    about["top"] = max(tops)
     workers = np.insert(block.x, spare, np.roll(block.x[spare], 1), 0)  # (n + 1, lanes)
     for turn in range(_TURNS):
         about["turn"] = turn
@@ -92,7 +100,7 @@ def summed(ask: Ask, block: Block, spare: int = 0) -> Sum:
             raise Misread(message(4, "floats", lanes=_LANES, got=brief(got)))
         bound = number(ask("bound", _known(about)), "")
         return Sum(whole, about["hit"], np.array(got, float), bound)
-    raise Misread(message(4, "turns", most=_TURNS))
+    raise Slip(message(4, "turns", most=_TURNS), "asks again for the same")
 
 
 def _added(rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], bool]:
@@ -123,7 +131,11 @@ def _whole(values: Any, name: str, n: int = 0) -> list[int]:
     """Return integers of 32 bits, ``n`` of them if it is given; raise Misread if they are anything else."""
     fits = isinstance(values, list) and (not n or len(values) == n)
     if not fits or not all(map(_is_word, values)):
-        raise Misread(message(4, "whole", name=name, n=n or 1, got=brief(values)))
+        got = brief(values if n else values[0])
+        said = message(4, "whole", name=name, n=n or 1, got=got)
+        if fits and all(isinstance(value, int | float) and abs(value) <= _MOST for value in values):
+            raise Slip(said, "not rounded")
+        raise Misread(said)
     return list(map(int, values))
 
 
@@ -146,6 +158,8 @@ def _slip(block: Block, found: Sum, off: float) -> str:
         return "no room for the sum"
     if tops.max() <= block.limit + 1:
         return "no scale"
+    if np.allclose(found.got, whole.sum(0)):
+        return "not scaled back"
     if scales.size and np.ptp(scales) > 0.001 * scales.max():
         return "a scale for each worker"
 
@@ -157,9 +171,20 @@ def _slip(block: Block, found: Sum, off: float) -> str:
     )
     if mean_is_right:
         return "mean for the sum"
+    if _has_wrapped(found.got - exact.sum(0)):
+        return "overflow in 32 bits"
     if found.bound == 0:
         return "no error declared"
     return "one rounding counted" if off <= len(block.x) * found.bound else ""
+
+
+def _has_wrapped(errors: Floats) -> bool:
+    """Return whether errors are whole multiples of one, as when 2**32 is lost now and then."""
+    sizes = abs(errors)
+    large = sizes[sizes > 1e-3 * sizes.max()]
+    turns = large / large.min() if large.size else large
+    some_are_right = large.size < errors.size
+    return bool(large.size and some_are_right and np.allclose(turns, turns.round(), rtol=1e-3))
 
 
 def _width(block: Block, found: Sum) -> str:
@@ -190,7 +215,7 @@ def _fault(ask: Ask, block: Block, spare: int) -> Fault | None:
     try:
         found = summed(ask, block, spare)
     except Misread as error:
-        return Fault([said, str(error)], unread)
+        return Fault([said, str(error)], getattr(error, "mistake", "") or unread)
     except Unanswered as error:
         return Fault([said, error.said], unread)
 

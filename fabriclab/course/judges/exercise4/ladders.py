@@ -80,6 +80,8 @@ class Ladder:
         self._answers = list[
             tuple[int, set[int]]
         ]()  # what the switch did, and the chunks in what it sent
+        # For each chunk whether the switch had it from all workers when it first answered with a value of it.
+        self._told_with_all = dict[int, bool]()
         self.switch_lane = search.n
         self.tenant_lane = search.n + 1
 
@@ -239,13 +241,20 @@ class Ladder:
         _, action, out = self.search.through(before.registers, job, number)
         _, values = self.search.packets[out]
         if action != DROP:
-            self._answers.append((action, {chunk for _, chunk in self.counts(values[0])}))
+            self._note_answer(action, {chunk for _, chunk in self.counts(values[0])})
         key = "trace.tells"
         if action == DROP:
             key = "trace.keeps"
         elif action == REPLY:
             key = "trace.replies"
         return message(4, key, what=self._words_of(out))
+
+    def _note_answer(self, action: int, chunks: set[int]) -> None:
+        """Note what the switch did, and the chunks in what it sent."""
+        self._answers.append((action, chunks))
+        for chunk in chunks:
+            everybody = all((w, chunk) in self._reached for w in range(self.search.n))
+            self._told_with_all.setdefault(chunk, everybody)
 
     def _end(self) -> str:
         """Return the sentence on what is wrong in the end."""
@@ -338,7 +347,20 @@ class Ladder:
             if found == {(w, other_chunks[0]): 1 for w in range(s.n)}:
                 return "old answer taken for a new one"
             return "slot reused too early" if any(map(is_fault, self.moves)) else "old sum kept"
-        return "told before all have sent" if len(times_here) < s.n else ""
+        if len(times_here) < s.n:
+            return self._mistake_of_missing(chunk, nothing=not found)
+        return ""
+
+    def _mistake_of_missing(self, chunk: int, *, nothing: bool) -> str:
+        """Return the mistake behind a sum in which nothing is twice, and one value or all of them are missing."""
+        calm = not any(map(is_fault, self.moves))
+        if nothing and self._is_more_than_slots():
+            return "more chunks than slots"
+        if nothing and all(chunks for _, chunks in self._answers):
+            return "total set too early"
+        if calm and (nothing or self._told_with_all.get(chunk)):
+            return "sum left in the switch"
+        return "told before all have sent"
 
     def _is_more_than_slots(self) -> bool:
         """Return whether a worker begins with more packets than there are slots."""

@@ -35,6 +35,9 @@ _LATE = (
 _LIMIT = 50e-3  # of a run [s]
 _SHORT = 2e-3  # [s] _MOST calls in less time come from timers shorter than a round trip
 _MOST = 2000  # calls of workers' methods in a run
+PATIENCE = (
+    2e-3  # illustrative: timer with which a run of some lost packets may take all of _LIMIT [s]
+)
 _TWICE = 2  # times its own values: the most that a worker may receive where nothing is lost
 _CHUNKS = 12  # of each worker
 # Least size of a value, so that the number of a slot or chunk in a payload is not mistaken for one.
@@ -151,6 +154,12 @@ class SwitchRun:
         self.members = [(job, rank) for job in range(tenants) for rank in range(workers)]
         self.faults = dict[str, str]()  # name -> sentence, the first one first
         self.problem: Unanswered | None = None
+        self.beyond = False  # whether a packet chose a cell that does not exist
+        self.longest_timer = 0.0  # of a worker [s]
+        # Whether a wrong total holds numbers that no answer has carried to its worker.
+        self.unheard = False
+        # Whether a wrong total is right but for its rounding to floats of 32 bits.
+        self.in_floats = False
 
     # What happens ----------------------------------------------------------------------------------------------------
 
@@ -268,6 +277,7 @@ class SwitchRun:
         except (Misread, ValueError, TypeError, AttributeError) as error:
             self.faults["packet"] = str(error)
             return []
+        self.longest_timer = max(self.longest_timer, timer or 0.0)
         for header, values in packets:
             self.last[who]["up"] = header
             self._move("up", who, "up", header, [self.wire.get(value, value) for value in values])
@@ -286,6 +296,9 @@ class SwitchRun:
             self.faults["around"] = message(4, "around", worker=rank)
         elif total != self.right[job]:
             self.faults["wrong"] = message(4, "wrong", worker=rank, job=job)
+            numbers = isinstance(total, list) and all(isinstance(t, int | float) for t in total)
+            self.unheard = numbers and not self.heard[who].issuperset(total)
+            self.in_floats = total == np.array(self.right[job], np.float32).tolist()
         elif not self.heard[who].issuperset(total):
             self.faults["added"] = message(4, "added", worker=rank)
 
@@ -343,8 +356,10 @@ class SwitchRun:
             out = {f: int(fields[f]) & (1 << b) - 1 for f, b in self.switch.program.fields.items()}
             words = np.broadcast_to(np.asarray(payload, np.int32), len(values)).tolist()
         except Exception as error:  # outside of a register, or a shape that a switch cannot hold
-            name = "outside" if isinstance(error, ProgramRefused) and who < 0 else "rule"
+            refused = isinstance(error, ProgramRefused)  # a cell that does not exist
+            name = "outside" if refused and who < 0 else "rule"
             self.faults[name] = message(4, f"{name}", error=error, header=header)
+            self.beyond = refused
             return
         if action == DROP or who < 0:
             return

@@ -16,7 +16,7 @@ from fabriclab.registry import register
 from .ladders import Ladder
 from .moves import is_fault
 from .programs import PRELUDE
-from .rounds import Crew, SwitchRun
+from .rounds import PATIENCE, Crew, SwitchRun
 from .traces import shortest
 
 if TYPE_CHECKING:
@@ -102,6 +102,10 @@ def _explained(crew: Crew, kind: str, run: SwitchRun, *, calm: bool) -> Explanat
     if fault != "fit":  # then no packet was sent
         said.insert(0, message(4, "run", kind=message(4, f"kind.{kind}")))
     mistake = _NAMED.get(fault, "")
+    if fault == "rule" and run.beyond:
+        mistake = "slot beyond the pool"
+    if fault == "wrong" and run.in_floats:
+        mistake = "sum in floats"
 
     ladder = None
     raised = run.problem is not None and run.problem.problem == "raised"
@@ -115,6 +119,10 @@ def _explained(crew: Crew, kind: str, run: SwitchRun, *, calm: bool) -> Explanat
         said.append(message(4, "see", functions=f"{crew.program}, {crew.worker}"))
     elif fault in ("hangs", "storm"):
         said += run.last_seen()
+        if fault == "hangs" and run.longest_timer >= PATIENCE:
+            mistake = "timer too long"
+    elif fault == "wrong" and run.unheard and not mistake:
+        mistake = "total set too early"
     if mistake:
         said.append(misconception("ex4-c", mistake))
     return Explanation(said, mistake, traced=ladder is not None)

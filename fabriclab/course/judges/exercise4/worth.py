@@ -109,14 +109,19 @@ def _draw_link(rng: Rng) -> dict[str, float]:
 
 
 def _draw_times(rng: Rng, design: Design, large: bool) -> JudgedCase:
-    """Draw an array, large or small, a number of workers, and their links."""
+    """Draw an array, large or small, a number of workers, and their links.
+
+    For a small array the steps count most. With few workers one step more or less shows.
+    """
+    most_workers = 32
     if large:
         exponent = rng.uniform(23, 26)
     else:
         exponent = rng.uniform(13, 16)
+        most_workers = 8
     size = int(2**exponent)  # [B]
     link = _draw_link(rng)
-    n = int(rng.integers(4, 33))  # workers
+    n = int(rng.integers(4, most_workers + 1))
     return _case_of(design, size=size, n=n, **link)
 
 

@@ -2,6 +2,8 @@
 
 import contextlib
 import copy
+import decimal
+import fractions
 import itertools
 import signal
 import sys
@@ -164,6 +166,8 @@ def plain(value: Any) -> Any:
         return [plain(item) for item in value]
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, fractions.Fraction | decimal.Decimal):
+        return float(value)
     for kind in (str, float, int):  # because a learner's own class may compare or print as it likes
         if isinstance(value, kind) and not isinstance(value, bool):
             return kind(value) if kind is not str else str.__str__(value)
