@@ -318,11 +318,11 @@ def crowding(left: float, middle: float, width: float, drawn: Floats) -> int:
 
 
 def series_layers(series: Sequence[Series], area: PlotArea) -> dict[str, Layer]:
-    """Return the lines, the spreads of points as vertical strokes, and the dots."""
+    """Return the lines, the spreads of points as vertical strokes, and on top of them the marks and dots."""
     return {
         "lines": line_layer(series, area),
-        "line marks": line_marks(series, area),
         "spread": spread_layer(series, area),
+        "line marks": line_marks(series, area),
         "dots": dot_layer(series, area),
     }
 
