@@ -101,6 +101,26 @@ def test_no_key_changes_a_verdict(id, name):
     } == {}
 
 
+def test_fractions_and_decimals_are_numbers_in_grading_too():
+    twelve = "from decimal import Decimal\ndef gain(n): return [Decimal(2 * n - 2) / n, Decimal(2 * n - 2) / (n + 1)]"
+    # What a class of the learner's own says of itself does not count.
+    own = "class Own(Fraction):\n    def __float__(self): return 1e9\n"
+    fractions = RIGHT["ex4-a"]["fractions"]
+    with Sandbox() as box:
+        for code, points in (
+            (fractions, 10),
+            (f"{SOLVED['ex4-a']}\n{twelve}", 10),
+            (
+                f"from fractions import Fraction\n{own}{fractions}".replace(
+                    "ring / 1", "Own(ring)"
+                ),
+                10,
+            ),
+        ):
+            record, _ = grade_cells(box, PRACTICE, find("ex4-a"), [SETUP, code], "")
+            assert record["points"] == points, record
+
+
 def test_there_are_enough_of_both():
     assert all(len(all_of) >= 5 for all_of in RIGHT.values())
     assert {name.partition("/")[0] for _, name in BAD} >= {

@@ -452,6 +452,10 @@ WRONG_B = {
     "next chunk not sent": but(
         "ex4-b", ("        return self.packet(slot)\n", "        return []\n")
     ),
+    # Who sends for ever is judged all the same.
+    "next chunk not sent/the same again": but(
+        "ex4-b", ("        self.next[slot] += self.slots\n", "")
+    ),
     "total not set": but(
         "ex4-b", ("            self.total = self.sums.ravel()\n", "            pass\n")
     ),

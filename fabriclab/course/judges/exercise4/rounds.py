@@ -155,6 +155,7 @@ class SwitchRun:
         self.faults = dict[str, str]()  # name -> sentence, the first one first
         self.problem: Unanswered | None = None
         self.beyond = False  # whether a packet chose a cell that does not exist
+        self.endless = False  # whether the calls of a run came to no end
         self.longest_timer = 0.0  # of a worker [s]
         # Whether a wrong total holds numbers that no answer has carried to its worker.
         self.unheard = False
@@ -247,6 +248,7 @@ class SwitchRun:
         """Note a fault if a run has had too many calls or events."""
         if sum(self.calls.values()) <= _MOST and len(self.events) <= 10 * _MOST:
             return
+        self.endless = True
         name = "storm" if self.burst or self.now < _SHORT else "hangs"
         time = units.format_time(self.now)
         self.faults[name] = message(4, "storm", most=f"{_MOST:,}", time=time)

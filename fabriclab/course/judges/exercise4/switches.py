@@ -121,6 +121,8 @@ def _explained(crew: Crew, kind: str, run: SwitchRun, *, calm: bool) -> Explanat
         said += run.last_seen()
         if fault == "hangs" and run.longest_timer >= PATIENCE:
             mistake = "timer too long"
+        if fault == "hangs" and run.endless and not run.timers:
+            mistake = "next chunk not sent"
     elif fault == "wrong" and run.unheard and not mistake:
         mistake = "total set too early"
     if mistake:

@@ -35,6 +35,9 @@ _MOST_IDLE_ROUNDS = (
     10  # rounds of timers that run out, until it is said that somebody waits for ever
 )
 _MOST_MOVES = 300  # without a fault, until it is said that a run has another trouble than waiting
+# illustrative: events of a worker in a trace. A worker of a small job needs about ten, and each one more makes all
+# events before it be played again; a worker that sends for ever would never come to an end.
+_MOST_EVENTS = 40
 _MOST_PACKETS = 32  # of a worker in one call of its methods
 _BATCH = 200  # histories that are asked for at once
 _MEMORY = 1 << 26  # of all snapshots of the registers [B]
@@ -350,6 +353,10 @@ class TraceSearch:
             return None
         return Trace(arrived, Broken("hangs", waiting[0], None, sent_again))
 
+    def _goes_on_too_long(self, state: State) -> bool:
+        """Return whether a worker has had more events than any trace needs."""
+        return any(len(self._histories[history]) > _MOST_EVENTS for history in state.workers)
+
     def _let_timers_run_out(self, state: State) -> State:
         """Return the state after all timers that are set have run out, without a fault to come."""
         for w in range(self.n):
@@ -381,7 +388,8 @@ class TraceSearch:
                     moves = [*_moves_to(state, came_from), move, *rest.moves]
                     return Trace(moves, rest.broken)
                 came_from[after] = (state, move)
-                queue.append(after)
+                if not self._goes_on_too_long(after):
+                    queue.append(after)
             self.states = len(queue)
             memory = len(self._snapshots) * len(self._snapshots[0])  # [B]
             if self.states > most or memory > _MEMORY:
