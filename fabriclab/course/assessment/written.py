@@ -221,7 +221,7 @@ def _rated(what: str, lines: Sequence[Criterion]) -> Shown:
     for name, marks in _ratings_of(f"page {what}"):
         if len(marks) == len(lines):
             ratings[name or text("rubric.self")] = marks
-    rows = []
+    rows: list[tuple[Any, ...]] = []
     for place, line in enumerate(lines):
         rows.append((line.asks, *(marks[place] for marks in ratings.values())))
     rows.append((text("rubric.sum"), *(sum(marks) for marks in ratings.values())))
