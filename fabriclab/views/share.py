@@ -121,12 +121,12 @@ def strengths_picture(
     _write(ax, _LEFT - 3, 190, level, 96, colour["ink"], bold=True, level="baseline")
     _write(ax, _LEFT, 244, said, 26, colour["soft"])
     row = (_BARS_BOTTOM - _BARS_TOP) / len(shares)
-    wide = _RIGHT - 60 - _BARS_LEFT
+    wide = _RIGHT - 76 - _BARS_LEFT
     for place, (topic, share) in enumerate(shares.items()):
         y = _BARS_TOP + row * (place + 0.5)
         _write(ax, _BARS_LEFT - 16, y, topic, 19, colour["ink"], side="right")
         ends = [_BARS_LEFT, _BARS_LEFT + wide]
-        ax.plot(ends, [y, y], color=colour["line"], lw=1.2)
+        ax.plot(ends, [y, y], color=colour["line"], lw=1.2, zorder=0)
         bar = FancyBboxPatch(
             (_BARS_LEFT, y - 0.28 * row),
             max(wide * share, 2.0),

@@ -1391,6 +1391,11 @@ def test_every_text_is_used_and_every_field_is_filled():
     code = "".join(path.read_text() for path in library.rglob("*.py"))
     dynamic = (
         "lesson.",
+        "topic.",
+        "level.",
+        "match.",
+        "calibration.",
+        "audit.",
         "live.loop.",
         "live.incast.",
         "live.loops.",

@@ -69,7 +69,7 @@ def interval(right: int, asked: int) -> tuple[float, float]:
     Examples
     --------
     >>> tuple(round(end, 2) for end in interval(7, 8))
-    (0.6, 0.97)
+    (0.59, 0.97)
     """
     if not asked:
         return 0.0, 1.0
