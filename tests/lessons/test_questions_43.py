@@ -164,6 +164,15 @@ def test_four_roots_hold_a_tree_each_and_the_fifth_job_gets_none():
         manager.start("E", range(4, 16, 5), streaming=True)
 
 
+@pytest.mark.parametrize(("jobs", "moves"), [("ABCD", False), ("ABC", False), ("ACD", True)])
+def test_a_free_root_helps_only_if_its_links_are_free(jobs, moves):
+    manager = trees.Manager(topologies.build("fat_tree", k=4), trees=1)
+    for job in jobs:
+        manager.start(job, range("ABCD".index(job), 16, 4), streaming=True)
+    found = manager.fail(int(manager.jobs["A"].switches[-1]))
+    assert {job: tree is not None for job, tree in found.items()} == {"A": moves}
+
+
 # Functions --------------------------------------------------------------------------------------
 
 
