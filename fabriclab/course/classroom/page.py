@@ -50,7 +50,8 @@ def write(students: Class, path: Path, *, names: bool = False) -> None:
     for topic in found:
         body += _topic(topic)
     body += _equal(equal_values(students.students), names=names)
-    body.append(f"<p>{link(text('class.talks'), talks.name)}</p>")
+    to_talks = link(text("class.talks"), talks.name)
+    body.append(f"<p>{to_talks}</p>")
     body += [tag("h2", text("class.how")), tag("p", text("class.how.text"))]
     pages.write(path, text("class.title"), body)
     _write_talks(talks, students.students, names=names)
