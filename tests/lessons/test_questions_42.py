@@ -142,7 +142,7 @@ def test_the_copy_that_disappears_is_the_one_in_host_memory():
     bounce, direct = (path(H100, "nic 0", "gpu 0", way) for way in ("pinned", "peer"))
     assert bounce.copies - direct.copies == 1 and direct.host_traffic == 0 < bounce.host_traffic
     assert direct.parts == [["NIC 0", "PCIe switch 0", "GPU 0"]]
-    slots = [{path[0], path[-1]} - {"CPU 0"} for path in bounce.parts]  # what each copy leaves or reaches
+    slots = [{parts[0], parts[-1]} - {"CPU 0"} for parts in bounce.parts]
     assert set().union(*slots) == {"NIC 0", "GPU 0"} == {direct.parts[0][0], direct.parts[0][-1]}
     assert "once" in right("42-which")
 
