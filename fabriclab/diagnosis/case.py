@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -90,6 +91,22 @@ class Case:
             return self.log.several_servers
         return len(hosts) > 1 or self.log.several_servers
 
+    def ports_of_job(self, ports: Sequence[host_tools.PortState]) -> list[host_tools.PortState]:
+        """Return the ports that the job may use: those that its ``NCCL_IB_HCA`` allows, of the link type of most.
+
+        Parameters
+        ----------
+        ports : sequence of PortState
+            Ports of a host.
+        """
+        named = self.setting("NCCL_IB_HCA")
+        kept = [port for port in ports if named is None or _allowed(port.device, named[0])]
+        layers = Counter(port.layer for port in kept if port.layer)
+        if len(layers) < 2:
+            return kept
+        usual = max(layers, key=lambda layer: (layers[layer], layer == "InfiniBand"))
+        return [port for port in kept if port.layer in ("", usual)]
+
     def lines_with(self, word: str) -> Iterator[Line]:
         """Yield the lines that hold a word, which is given in lower case."""
         for source in self.sources:
@@ -116,6 +133,15 @@ class Case:
             if variable.name in names:
                 return variable.value, variable.line
         return None
+
+
+def _allowed(device: str, value: str) -> bool:
+    """Return whether a value of ``NCCL_IB_HCA`` allows a device: ^ excludes, = asks for the whole name."""
+    excludes = value.startswith("^")
+    exact = value.lstrip("^").startswith("=")
+    names = [name.split(":")[0].strip() for name in value.lstrip("^=").split(",")]
+    named = any(device == n if exact else device.startswith(n) for n in names if n)
+    return named != excludes or not any(names)
 
 
 def read_case(files: Sequence[str | os.PathLike[str]], **texts: Any) -> Case:

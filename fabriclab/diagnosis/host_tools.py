@@ -88,6 +88,7 @@ class PortState(NamedTuple):
     line: Line
     rate: float = 0.0  # [Gb/s], 0 if not printed
     card: str = ""  # number of the chip, such as MT4123
+    layer: str = ""  # InfiniBand or Ethernet, empty if not printed
 
 
 class RailAnswer(NamedTuple):
@@ -176,12 +177,12 @@ _MODULE = re.compile(r"^\s*([a-z][\w]+)\s+(\d+)\s+(\d+)\s*([\w,]*)\s*$")
 
 
 def modules(source: Source) -> Iterator[Module]:
-    """Yield the rows of ``lsmod``; only a text with its heading has any."""
-    if not source.holds("used by"):
+    """Yield the rows of ``lsmod``; only a text with its heading, or with the command that printed them, has any."""
+    if not source.holds("used by", "lsmod"):
         return
     started = False
     for line in source.lines:
-        if re.match(r"^\s*Module\s+Size\s+Used by", line.text):
+        if re.match(r"^\s*Module\s+Size\s+Used by|.*[$#] (?:sudo )?lsmod\b", line.text):
             started = True
             continue
         found = _MODULE.match(line.text) if started else None
@@ -249,7 +250,8 @@ def rdma_ports(scan: Scan[RdmaPort]) -> Iterator[PortState]:
         mtu = port.facts.get("active_mtu", "").split(" ")[0]
         where = port.lines["active_mtu"] if mtu and port.active else port.lines["state"]
         rate = round(8e-9 * (port.rate or 0.0), 6)  # [Gb/s]
-        yield PortState(port.device, port.netdev, port.active, mtu, where, rate)
+        layer = port.link_layer
+        yield PortState(port.device, port.netdev, port.active, mtu, where, rate, layer=layer)
 
 
 _IBSTAT = re.compile(r"^\s*CA '([\w.\-]+)'")
@@ -257,6 +259,7 @@ _IBSTATUS = re.compile(r"^\s*Infiniband device '([\w.\-]+)' port (\d+) status", 
 _CARD = re.compile(r"^\s*CA type:\s*(\w+)")
 _IB_STATE = re.compile(r"^\s*[Ss]tate:\s*(?:\d: )?(\w+)")
 _IB_RATE = re.compile(r"^\s*[Rr]ate:\s*([\d.]+)")
+_IB_LAYER = re.compile(r"^\s*link[_ ]layer:\s*(\w+)", re.IGNORECASE)
 
 
 def infiniband_ports(source: Source) -> Iterator[PortState]:
@@ -266,13 +269,16 @@ def infiniband_ports(source: Source) -> Iterator[PortState]:
     device = ""
     card = ""
     up = False
+    port: PortState | None = None
     for line in source.lines:
         chip = _CARD.match(line.text)
         if chip:
             card = chip[1]
         head = _IBSTAT.match(line.text) or _IBSTATUS.match(line.text)
         if head:
-            device = head[1]
+            if port:
+                yield port
+            device, port = head[1], None
             continue
         if not device:
             continue
@@ -281,7 +287,14 @@ def infiniband_ports(source: Source) -> Iterator[PortState]:
             up = state[1].lower() == "active"
         rate = _IB_RATE.match(line.text)
         if rate:
-            yield PortState(device, "", up, "", line, decimal(rate[1]), card)
+            if port:  # the other port of the device
+                yield port
+            port = PortState(device, "", up, "", line, decimal(rate[1]), card)
+        layer = _IB_LAYER.match(line.text)
+        if layer and port:
+            port = port._replace(layer=layer[1])
+    if port:
+        yield port
 
 
 class NicRate(NamedTuple):

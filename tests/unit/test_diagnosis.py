@@ -396,6 +396,52 @@ def test_a_sign_that_asks_for_a_figure_is_found_behind_lines_that_differ_in_it()
     assert "error 22" in found.evidence
 
 
+IBSTATUS = """Infiniband device '{name}' port 1 status:
+\tstate:\t\t {state}
+\trate:\t\t {rate} Gb/sec (4X)
+\tlink_layer:\t {layer}
+"""
+
+
+def ibstatus(name, rate=200, state="4: ACTIVE", layer="InfiniBand"):
+    return IBSTATUS.format(name=name, rate=rate, state=state, layer=layer)
+
+
+def test_ports_that_the_job_does_not_use_are_no_fault():
+    fast = "".join(ibstatus(f"mlx5_{i}") for i in range(3))
+    slow = ibstatus("mlx5_8", rate=25)
+    dead = ibstatus("mlx5_9", state="1: DOWN")
+    assert all_of(fast + slow)[0] == "link_low"
+    assert all_of(fast + dead)[0] == "rails_down"
+    of_ethernet = (slow + dead).replace("InfiniBand", "Ethernet")
+    assert not {"link_low", "rails_down"} & set(all_of(fast + of_ethernet))
+    excluded = info("NCCL_IB_HCA set to ^mlx5_8,mlx5_9")
+    assert not {"link_low", "rails_down"} & set(all_of(excluded, ports=fast + slow + dead))
+    devices = info("NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [2]mlx5_2:1/IB [RO]")
+    assert "link_low" not in all_of(devices, ports=fast + slow)
+    assert first(info("NCCL_IB_HCA set to mlx5_8,mlx5_0"), ports=fast + slow) == "link_low"
+
+
+LSMOD = """$ lsmod | grep -e peer -e ^nvidia
+nvidia_uvm           1540096  16
+nvidia              56872960  473 nvidia_uvm
+"""
+
+
+def test_a_list_of_modules_without_peer_memory_says_that_gpudirect_is_off():
+    channels = "".join(info(f"Channel 0{i}/0 : 1[1] -> 8[0] [send] via NET/IB/{i}") for i in range(2))
+    alone = fl.doctor(channels).suspects[0]
+    found = fl.doctor(channels, modules=LSMOD).suspects[0]
+    assert (alone.cause_id, found.cause_id) == ("gdr_off", "gdr_off")
+    assert alone.sure < 0.5 < found.sure
+    assert "NCCL_DEBUG_SUBSYS" in str(fl.doctor(channels))
+    loaded = LSMOD + "nvidia_peermem         16384  0\n"
+    other = LSMOD.replace("-e peer -e ", "-e ")
+    for harmless in (loaded, other):
+        assert fl.doctor(channels, modules=harmless).suspects[0].sure == alone.sure
+    assert "gdr_off" not in all_of(channels.replace("/0\n", "/0/GDRDMA\n").replace("/1\n", "/1/GDRDMA\n"))
+
+
 # The cluster ----------------------------------------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from fabriclab.diagnosis.case import Case
 from fabriclab.diagnosis.suspicion import Suspicion
 from fabriclab.gpudirect.tools import CLASSES
+from fabriclab.importers.lines import Line
 from fabriclab.registry import register
 
 _BOARD = re.compile(r"SXM|HGX|MI2\d\d|MI3\d\d|NVL|B200|B300|GB200|GH200", re.IGNORECASE)
@@ -32,7 +33,22 @@ def gpudirect_of_each_nic(case: Case) -> Iterator[Suspicion]:
             why += ", though nvidia_peermem is loaded"
         yield Suspicion("gdr_off", 0.92, states[0][2], why)
     elif outside and not used and not case.log.distances and not states:
-        yield Suspicion("gdr_off", 0.45, outside[0].line, "no channel between servers has GDRDMA")
+        why = "no channel between servers has GDRDMA"
+        listed = _modules_without_peer_memory(case)
+        if listed:
+            why += f", and {listed.file} lists the kernel's modules without one for peer memory"
+        yield Suspicion("gdr_off", 0.8 if listed else 0.45, outside[0].line, why)
+
+
+def _modules_without_peer_memory(case: Case) -> Line | None:
+    """Return a line of a list of modules that has the GPU's and none for peer memory; None if none is such a list."""
+    if any("peer" in module.name for module in case.modules):
+        return None
+    if any("grep" in line.text and "peer" not in line.text for line in case.lines_with("lsmod")):
+        return None  # it was not asked for
+    if next(case.lines_with("dma-buf is available"), None):
+        return None  # it is not needed
+    return next((module.line for module in case.modules if module.name == "nvidia"), None)
 
 
 @register("suspect", "distance of GPU and NIC")

@@ -107,7 +107,8 @@ def ports_that_are_down(case: Case) -> Iterator[Suspicion]:
     case : Case
         What the files say.
     """
-    for file, ports in case.ports.items():
+    for file, of_file in case.ports.items():
+        ports = case.ports_of_job(of_file)
         down = [port for port in ports if not port.up]
         if not down or len(down) == len(ports):
             continue
@@ -132,14 +133,20 @@ def ports_that_are_down(case: Case) -> Iterator[Suspicion]:
 
 @register("suspect", "rates of ports")
 def rates_of_ports(case: Case) -> Iterator[Suspicion]:
-    """Suspect a link below the others if an active port runs at a lower rate than most of them.
+    """Suspect a link below the others if an active port that the job may use runs at a lower rate than most of them.
 
     Parameters
     ----------
     case : Case
         What the files say.
     """
-    ports = [port for of_file in case.ports.values() for port in of_file if port.up and port.rate]
+    used = {device.name for of_host in case.log.devices.values() for device in of_host.values()}
+    ports = []
+    for of_file in case.ports.values():
+        known = used & {port.device for port in of_file}  # else the job ran on another host's ports
+        for port in case.ports_of_job(of_file):
+            if port.up and port.rate and (not known or port.device in known):
+                ports.append(port)
     for port in ports:
         entry = CARDS.get(port.card)
         if entry and port.rate < round(8 / _GB * catalog.value("nics", entry, "throughput")):
