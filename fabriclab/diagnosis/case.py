@@ -64,6 +64,7 @@ class Case:
     variables: list[host_tools.HostVariable] = field(default_factory=list)
     timeouts: list[host_tools.Timeout] = field(default_factory=list)
     topologies: dict[str, Topology] = field(default_factory=dict)  # by file
+    cut_topologies: list[str] = field(default_factory=list)  # files with the upper rows only
     rank_times: list[host_tools.RankTime] = field(default_factory=list)
     xml: list[structured.TopologyXml] = field(default_factory=list)
     security_groups: list[structured.SecurityGroup] = field(default_factory=list)
@@ -271,6 +272,8 @@ def _take(case: Case, source: Source) -> list[str]:
             words.append(f"{len(found)} {what}")
     if topology:
         words.append("a matrix of nvidia-smi topo -m")
+    elif source.name in case.cut_topologies:
+        words.append("the upper rows of a matrix of nvidia-smi topo -m")
     return words
 
 
@@ -316,6 +319,10 @@ def _topology(case: Case, source: Source) -> bool:
     if not any("GPU0" in line.text and "GPU1" in line.text for line in source.lines[:400]):
         return False
     scan = scan_topo(source)
+    if not scan.rows and len(scan.unread) == 1 and "are missing" in scan.unread[0].why:
+        # The matrix was cut on purpose (head, grep): that is no file that cannot be read.
+        case.cut_topologies.append(source.name)
+        return False
     _note_unread(case, scan, "rows of nvidia-smi topo -m")
     for topology in scan.rows:
         case.topologies[source.name] = topology

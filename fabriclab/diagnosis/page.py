@@ -145,7 +145,7 @@ def suspect_facts(suspect: Suspect, diagnosis: Findings) -> list[tuple[str, str]
     because = "doctor.means" if suspect.cause_id == HEALTHY else "doctor.because"
     facts.append((because, cause_words(suspect.cause_id, "because")))
     facts.append(("doctor.action", cause_words(suspect.cause_id, "action")))
-    setting = cause_words(suspect.cause_id, "setting")
+    setting = suspect.typed
     if setting:
         facts.append(("doctor.setting", setting))
     slow = [each for each in diagnosis.comparisons if each.healthy is False]

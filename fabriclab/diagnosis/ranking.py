@@ -8,7 +8,7 @@ from fabriclab import registry
 from fabriclab.diagnosis.case import Case
 from fabriclab.diagnosis.comparison import Comparison
 from fabriclab.diagnosis.suspects.network import rdma_came_up
-from fabriclab.diagnosis.suspicion import Suspicion, cause_words
+from fabriclab.diagnosis.suspicion import Suspicion, cause_words, causes
 from fabriclab.importers.lines import Line
 
 __all__ = ["HEALTHY", "Suspect", "rank"]
@@ -82,6 +82,10 @@ class Suspect(NamedTuple):
         What the line or the figures say, in words.
     gain : float
         How many times as fast the largest size would be by the model or the earlier run; 1 if unknown.
+    unset : tuple of str
+        Variables to unset, which the files show to be set.
+    also : str
+        A setting that helps because of the sign that was seen; empty if there is none.
     """
 
     cause_id: str
@@ -89,6 +93,8 @@ class Suspect(NamedTuple):
     where: Line | None
     why: str
     gain: float
+    unset: tuple[str, ...] = ()
+    also: str = ""
 
     @property
     def title(self) -> str:
@@ -98,7 +104,14 @@ class Suspect(NamedTuple):
     @property
     def setting(self) -> str:
         """The variable or command to try; the action where there is none."""
-        return cause_words(self.cause_id, "setting") or cause_words(self.cause_id, "action")
+        return self.typed or cause_words(self.cause_id, "action")
+
+    @property
+    def typed(self) -> str:
+        """The variable or command to try, as it is typed; empty where there is none."""
+        unset = f"unset {' '.join(self.unset)}" if self.unset else ""
+        parts = (unset, cause_words(self.cause_id, "setting"), self.also)
+        return "; ".join(part for part in parts if part)
 
     @property
     def evidence(self) -> str:
@@ -144,11 +157,24 @@ def rank(case: Case, comparisons: list[Comparison]) -> list[Suspect]:
         if weight >= _LEAST:
             suspicion = strongest[cause]
             possible = _NO_GAIN if cause in _STOPS else gain
-            found.append(Suspect(cause, weight, suspicion.where, suspicion.why, possible))
+            unset = _to_unset(case, cause)
+            shown = (suspicion.where, suspicion.why)
+            found.append(Suspect(cause, weight, *shown, possible, unset, suspicion.also))
     health = _health(case, comparisons, fast, states)
     if health and (fast or not any(suspect.sure > _QUIET for suspect in found)):
         found.append(health)
     return sorted(found, key=lambda suspect: -suspect.sure)
+
+
+def _to_unset(case: Case, cause: str) -> tuple[str, ...]:
+    """Return the variables that cause it and are set, in the files, to a value that does."""
+    found = []
+    for entry in causes()[cause].get("unset", ()):
+        name, _, value = entry.partition("=")
+        given = case.setting(name)
+        if given and (not value or given[0].strip().lower() == value):
+            found.append(name)
+    return tuple(found)
 
 
 def _ruled_out(case: Case) -> set[str]:

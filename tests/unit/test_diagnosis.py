@@ -442,6 +442,38 @@ def test_a_list_of_modules_without_peer_memory_says_that_gpudirect_is_off():
     assert "gdr_off" not in all_of(channels.replace("/0\n", "/0/GDRDMA\n").replace("/1\n", "/1/GDRDMA\n"))
 
 
+def test_cuda_that_does_not_start_is_not_called_a_matter_of_nvls():
+    started = "node7: Test CUDA failure common.cu:900 'system not yet initialized'\n"
+    state = "    Fabric\n        State                             : In Progress\n"
+    for text in (started, state):
+        suspect = fl.doctor(text).suspects[0]
+        assert suspect.cause_id == "nvls_fabric_manager"
+        assert "NVLS" not in suspect.title + suspect.setting
+        assert suspect.setting == "systemctl enable --now nvidia-fabricmanager"
+        assert "resets every GPU" in str(fl.doctor(text))
+    assert "nvls_fabric_manager" not in all_of(state.replace("In Progress", "Completed"))
+    refused = info("Failed to add multicast team: out of groups", level="WARN")
+    assert "NCCL_NVLS_ENABLE=0" in fl.doctor(refused).suspects[0].setting
+
+
+def test_a_matrix_that_was_cut_is_no_file_that_cannot_be_read():
+    found = fl.doctor(topo="".join(TOPO.format(near="SYS").splitlines(keepends=True)[:2]))
+    assert not found.case.skipped
+    assert "upper rows of a matrix" in str(found)
+
+
+def test_only_variables_that_are_set_are_to_be_unset():
+    set_ = info("NCCL_P2P_DISABLE set by environment to 1")
+    assert fl.doctor(set_).suspects[0].setting == "unset NCCL_P2P_DISABLE"
+    refused = info("P2P is disabled between GPU 0 and GPU 1")
+    assert "unset NCCL" not in fl.doctor(refused).suspects[0].setting
+    shape = info("comm 0x1 rank 0 nRanks 4 nNodes 2 localRanks 2 localRank 0 MNNVL 0")
+    sockets = shape + info("Using network Socket")
+    assert "unset" not in fl.doctor(sockets).suspects[0].setting
+    demanded = sockets + info("NCCL_NET set by environment to Socket")
+    assert fl.doctor(demanded).suspects[0].setting.startswith("unset NCCL_NET;")
+
+
 # The cluster ----------------------------------------------------------------------------------------------------------
 
 
@@ -538,7 +570,7 @@ def test_the_page_has_a_picture_where_there_is_something_to_compare():
 @pytest.mark.parametrize("cause", causes())
 def test_each_cause_says_what_to_do(cause):
     about = causes()[cause]
-    assert set(about) == {"title", "because", "action", "setting", "source", "signs"}
+    assert set(about) - {"unset"} == {"title", "because", "action", "setting", "source", "signs"}
     assert all(about[key] for key in ("title", "because", "action"))
     for sign in about["signs"]:
         assert sign["word"] == sign["word"].lower()
