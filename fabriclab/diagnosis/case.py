@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,16 +19,25 @@ from fabriclab.diagnosis.tables import (
     BandwidthTable,
     Pair,
     PerftestRow,
+    headings_without_rows,
     read_bandwidths,
     read_pairs,
     read_perftest,
 )
 from fabriclab.gpudirect.rdma_ports import scan_ibv_devinfo, scan_rdma_link
 from fabriclab.gpudirect.tools import Topology, scan_topo
-from fabriclab.importers.lines import Line, Scan, Source, open_source
+from fabriclab.importers.lines import Line, Scan, Source, Unread, open_source
 from fabriclab.operations.subnet_files import PrintedPort, scan_ibnetdiscover
 
 __all__ = ["Case", "Understood", "read_case"]
+
+
+# What a library prints as it gives up; other warnings are printed by runs that go on.
+_FAILED = re.compile(
+    r"completion (?:from peer \S+ )?with (?:error|status)|timed? ?out|closed by remote|connection (?:reset|refused)"
+    r"|unhandled|internal check|connecting to address|failed with|cuda failure|aborted",
+    re.IGNORECASE,
+)
 
 
 class Understood(NamedTuple):
@@ -65,6 +75,10 @@ class Case:
     timeouts: list[host_tools.Timeout] = field(default_factory=list)
     topologies: dict[str, Topology] = field(default_factory=dict)  # by file
     cut_topologies: list[str] = field(default_factory=list)  # files with the upper rows only
+    pings: list[host_tools.Ping] = field(default_factory=list)
+    switch_ports: list[host_tools.SwitchPort] = field(default_factory=list)
+    kernel: list[host_tools.KernelFact] = field(default_factory=list)
+    no_rows: list[Line] = field(default_factory=list)  # headings of tables that got no row
     rank_times: list[host_tools.RankTime] = field(default_factory=list)
     xml: list[structured.TopologyXml] = field(default_factory=list)
     security_groups: list[structured.SecurityGroup] = field(default_factory=list)
@@ -83,6 +97,14 @@ class Case:
     def baselines(self) -> list[BandwidthTable]:
         """Tables that the run is held against."""
         return [table for table in self.tables if table.is_baseline]
+
+    @cached_property
+    def failure(self) -> Line | None:
+        """The first message that says that the run failed, or None."""
+        for message in self.log.warnings:
+            if _FAILED.search(message.text):
+                return message.line
+        return None
 
     @cached_property
     def several_servers(self) -> bool:
@@ -237,6 +259,14 @@ def _take(case: Case, source: Source) -> list[str]:
     case.timeouts += timeouts
     answers = [] if ports else list(host_tools.rail_answers(source))
     case.answers += answers
+    pings = list(host_tools.pings(source))
+    case.pings += pings
+    switch_ports = list(host_tools.switch_ports(source))
+    case.switch_ports += switch_ports
+    kernel = list(host_tools.kernel_facts(source))
+    case.kernel += kernel
+    no_rows = [] if tables else headings_without_rows(source)
+    case.no_rows += no_rows
     rank_times = list(host_tools.rank_times(source))
     case.rank_times += rank_times
     rules = structured.read_security_groups(source)
@@ -255,6 +285,10 @@ def _take(case: Case, source: Source) -> list[str]:
         (gids, "GIDs"),
         (interfaces, "interfaces"),
         (mounts, "file systems"),
+        (pings, "results of ping"),
+        (switch_ports, "ports of a switch"),
+        (kernel, "messages of the kernel about the IOMMU"),
+        (no_rows, "tables of bandwidth without a row"),
         (modules, "kernel modules"),
         (pcie, "PCIe devices"),
         (ports, "ports"),
@@ -275,6 +309,13 @@ def _take(case: Case, source: Source) -> list[str]:
     elif source.name in case.cut_topologies:
         words.append("the upper rows of a matrix of nvidia-smi topo -m")
     return words
+
+
+def _is_upper_part(unread: Unread) -> bool:
+    """Return whether what a matrix lacks are its lower rows, so that somebody printed its head only."""
+    names = unread.line.text.split("CPU")[0].split()
+    missing = unread.why.partition("the rows of ")[2].partition(" are missing")[0].split(", ")
+    return len(missing) < len(names) and names[-len(missing) :] == missing
 
 
 def _ports(case: Case, source: Source) -> list[host_tools.PortState]:
@@ -319,7 +360,7 @@ def _topology(case: Case, source: Source) -> bool:
     if not any("GPU0" in line.text and "GPU1" in line.text for line in source.lines[:400]):
         return False
     scan = scan_topo(source)
-    if not scan.rows and len(scan.unread) == 1 and "are missing" in scan.unread[0].why:
+    if not scan.rows and len(scan.unread) == 1 and _is_upper_part(scan.unread[0]):
         # The matrix was cut on purpose (head, grep): that is no file that cannot be read.
         case.cut_topologies.append(source.name)
         return False

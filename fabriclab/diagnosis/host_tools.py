@@ -16,12 +16,15 @@ __all__ = [
     "Gid",
     "HostVariable",
     "Interface",
+    "KernelFact",
     "Module",
     "Mount",
     "NicRate",
     "PcieDevice",
+    "Ping",
     "PortState",
     "RailAnswer",
+    "SwitchPort",
     "Timeout",
 ]
 
@@ -413,3 +416,85 @@ def timeouts(source: Source) -> Iterator[Timeout]:
         found = _TIMEOUT.search(line.text)
         if found:
             yield Timeout(int(found[1]), int(found[2]), found[3], int(found[4]), line)
+
+
+class Ping(NamedTuple):
+    """What ``ping`` says: address, bytes of data of each packet, packets sent and received, and its line."""
+
+    address: str
+    size: int
+    sent: int
+    received: int
+    line: Line
+
+
+_PING = re.compile(r"^\s*PING (\S+).*?(\d{1,6})\(\d{1,6}\) bytes of data")
+_PINGED = re.compile(r"(\d{1,9}) packets transmitted, (\d{1,9}) (?:packets )?received")
+
+
+def pings(source: Source) -> Iterator[Ping]:
+    """Yield what ``ping`` prints at its end, with the size that it printed at its start."""
+    started: re.Match[str] | None = None
+    for line in source.lines_with("bytes of data", "packets transmitted"):
+        started = _PING.match(line.text) or started
+        ended = _PINGED.search(line.text)
+        if ended and started:
+            yield Ping(started[1], int(started[2]), int(ended[1]), int(ended[2]), line)
+            started = None
+
+
+class SwitchPort(NamedTuple):
+    """A port in a table of a switch: name, MTU [B], whether it is up, and its line."""
+
+    name: str
+    mtu: int
+    up: bool
+    line: Line
+
+
+def switch_ports(source: Source) -> Iterator[SwitchPort]:
+    """Yield the rows of a table of ports with a column MTU, as switches print it."""
+    column = -1
+    found = False
+    for line in source.lines if source.holds("mtu") else ():
+        words = line.text.split()
+        if not words and found:  # the end of the table
+            column, found = -1, False
+        lowered = [word.lower() for word in words]
+        if "mtu" in lowered and lowered[0] in ("interface", "port"):
+            column = lowered.index("mtu")
+            continue
+        if column < 0 or len(words) <= column:
+            continue
+        if not words[column].isdecimal() or len(words[column]) > _DIGITS:
+            continue
+        found = True
+        up = "up" in lowered and "down" not in lowered
+        yield SwitchPort(words[0], int(words[column]), up, line)
+
+
+_DIGITS = 6  # of an MTU
+
+
+class KernelFact(NamedTuple):
+    """What the kernel says of the IOMMU: translated, passthrough, on, or the command line; the text, and its line."""
+
+    kind: str
+    text: str
+    line: Line
+
+
+_DOMAIN = re.compile(r"iommu: Default domain type: (\w+)", re.IGNORECASE)
+_IOMMU_ON = re.compile(r"DMAR: IOMMU enabled|AMD-Vi: (?:Found IOMMU|Interrupt remapping|Lazy|Virtual)", re.I)
+
+
+def kernel_facts(source: Source) -> Iterator[KernelFact]:
+    """Yield the lines of ``dmesg`` that tell the mode of the IOMMU, and the kernel's command line."""
+    for line in source.lines_with("default domain type", "dmar: iommu", "amd-vi:", "boot_image="):
+        domain = _DOMAIN.search(line.text)
+        if domain:
+            yield KernelFact(domain[1].lower(), domain[1], line)
+        elif "BOOT_IMAGE=" in line.text:
+            yield KernelFact("command line", line.text, line)
+        elif _IOMMU_ON.search(line.text):
+            yield KernelFact("on", line.text, line)

@@ -64,6 +64,8 @@ def left_out(diagnosis: Findings) -> list[str]:
     for name in diagnosis.case.unread:
         if name not in shown:
             found.append(text("doctor.unread", name=name))
+    for line in diagnosis.case.no_rows:
+        found.append(text("doctor.no_row", line=f"{line.file}:{line.number}"))
     return found
 
 
@@ -78,7 +80,7 @@ def no_suspect(diagnosis: Findings) -> list[str]:
         missing.append("nvidia-smi topo -m")
     if not diagnosis.case.ports:
         missing.append("ibstat, ibv_devinfo")
-    if not diagnosis.case.tables:
+    if not diagnosis.case.tables and not diagnosis.case.no_rows:
         missing.append("nccl-tests")
     if missing:
         lines.append(text("doctor.more", files=", ".join(missing)))

@@ -474,6 +474,78 @@ def test_only_variables_that_are_set_are_to_be_unset():
     assert fl.doctor(demanded).suspects[0].setting.startswith("unset NCCL_NET;")
 
 
+LOST = info("NET/IB : Got completion with error 12, opcode 1, len 0, vendor err 129", level="WARN")
+
+
+def test_a_switch_that_was_set_for_a_test_is_not_why_a_run_times_out():
+    set_ = info("NCCL_P2P_DISABLE set by environment to 1") + info(
+        "NCCL_SHM_DISABLE set by environment to 1"
+    )
+    assert {"p2p_disabled", "shm_disabled"} == set(all_of(set_))
+    found = fl.doctor(set_ + LOST)
+    assert found.suspects[0].cause_id == "rails_down"
+    chosen = [s for s in found.suspects if s.cause_id in ("p2p_disabled", "shm_disabled")]
+    assert all(suspect.sure < 0.4 for suspect in chosen)
+
+
+PING = """PING 10.9.0.2 (10.9.0.2) 56(84) bytes of data.
+3 packets transmitted, 3 received, 0% packet loss, time 2041ms
+PING 10.9.0.2 (10.9.0.2) 8000(8028) bytes of data.
+3 packets transmitted, {received} received, {lost}% packet loss, time 2041ms
+"""
+SWITCH = """Interface Speed MTU Oper
+--------- ----- --- ----
+Ethernet0 100G {mtu} up
+Ethernet4 100G {mtu} up
+Ethernet8 100G 9100 down
+"""
+
+
+def test_probes_and_tables_of_a_switch_count_for_the_mtu():
+    assert first(PING.format(received=0, lost=100)) == "mtu_mismatch"
+    assert "mtu_mismatch" not in all_of(PING.format(received=3, lost=0))
+    dead = PING.replace(" 3 received, 0%", " 0 received, 100%")
+    assert "mtu_mismatch" not in all_of(dead.format(received=0, lost=100))
+    port = DEVINFO.format(state="ACTIVE", mtu=4096)
+    roce = port + "\t\t\tlink_layer: Ethernet\n"
+    small = SWITCH.format(mtu=1500)
+    assert first(LOST, ports=roce, switch=small) == "mtu_mismatch"
+    assert "mtu_mismatch" not in all_of(LOST, ports=roce, switch=SWITCH.format(mtu=9100))
+    of_infiniband = roce.replace("Ethernet", "InfiniBand")
+    assert "mtu_mismatch" not in all_of(LOST, ports=of_infiniband, switch=small)
+    test = (
+        "$ ib_write_bw -d mlx5_0 -m 1024 --report_gbits\n #bytes #iterations BW peak[Gb/sec] BW average[Gb/sec]\n"
+        " 65536 5000 92.1 92.0 0.17\n"
+    )
+    assert "mtu_mismatch" in all_of(LOST, ports=roce, test=test)
+    assert "mtu_mismatch" not in all_of(ports=roce, test=test)
+
+
+HANG = "".join(info(f"Channel 0{i}/0 : 0[0] -> 1[1] via P2P/IPC") for i in range(2)) + (
+    "#       size         count      type   redop    root     time   algbw   busbw #wrong"
+    "     time   algbw   busbw #wrong\n"
+)
+KERNEL = "[    0.7] iommu: Default domain type: {mode}\n"
+
+
+def test_a_table_that_never_gets_a_row_is_a_finding():
+    found = fl.doctor(HANG, kernel=KERNEL.format(mode="Translated"))
+    assert found.suspects[0].cause_id == "iommu"
+    assert "Default domain type" in found.suspects[0].evidence
+    assert "gets no row" in str(found)
+    assert not found.case.unread
+    assert first(HANG) == "iommu"
+    assert "none_healthy" not in all_of(HANG)
+    harmless = (KERNEL.format(mode="Passthrough"), "BOOT_IMAGE=/boot/vmlinuz iommu=pt quiet\n")
+    for kernel in harmless:
+        assert "iommu" not in all_of(HANG, kernel=kernel)
+    row = "  1024  256  float  sum  -1  10.0  0.10  0.10  0  10.0  0.10  0.10  0\n"
+    assert "iommu" not in all_of(HANG + row, kernel=KERNEL.format(mode="Translated"))
+    over_network = HANG.replace("via P2P/IPC", "[send] via NET/IB/0/GDRDMA")
+    page = str(fl.doctor(over_network))
+    assert "gets no row" in page and "nccl-tests" not in page.split("More would tell")[-1]
+
+
 # The cluster ----------------------------------------------------------------------------------------------------------
 
 

@@ -158,3 +158,27 @@ def a_run_that_hangs_with_the_iommu(case: Case) -> Iterator[Suspicion]:
     line = next((line for line in case.lines_with("iommu=pt") if "issing" in line.text), None)
     if line and not case.tables:
         yield Suspicion("iommu", 0.6, line, "and the run prints no result")
+
+
+@register("suspect", "a table without a row")
+def a_table_without_a_row(case: Case) -> Iterator[Suspicion]:
+    """Suspect the IOMMU if a test starts and never prints a row, and its GPUs write into each other's memory.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    direct = [channel for channel in case.log.inside_channels if channel.via.startswith("P2P")]
+    if not case.no_rows or case.measured or case.failure or not direct:
+        return
+    hangs = "the test starts and prints no row, with channels from GPU to GPU"
+    line = next((fact.line for fact in case.kernel if fact.kind == "command line"), None)
+    passes = line is not None and re.search(r"iommu=(?:pt|off)|iommu\.passthrough=1", line.text)
+    translated = [fact for fact in case.kernel if fact.kind == "translated"]
+    if translated and not passes:
+        why = f"the IOMMU translates, and {hangs}"
+        yield Suspicion("iommu", 0.75, translated[0].line, why)
+    elif not passes and not any(fact.kind == "passthrough" for fact in case.kernel):
+        yield Suspicion("iommu", 0.42, case.no_rows[0], hangs)
+    yield Suspicion("acs", 0.3, case.no_rows[0], hangs)

@@ -216,3 +216,37 @@ def mtus(case: Case) -> Iterator[Suspicion]:
             if other[0] != each.mtu:
                 why = f"{each.name}: {each.mtu} here, {other[0]} in {other[1]}"
                 yield Suspicion("mtu_mismatch", 0.85, each.line, why)
+
+
+@register("suspect", "probes of the MTU")
+def probes_of_the_mtu(case: Case) -> Iterator[Suspicion]:
+    """Suspect the MTU if small packets pass and large ones are lost, be it of ping or of RDMA, or a switch takes less.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    for ping in case.pings:
+        passed = [p for p in case.pings if p.address == ping.address and p.received and p.size < ping.size]
+        if ping.sent and not ping.received and passed:
+            why = f"packets with {ping.size} B of data are lost, those with {passed[0].size} B pass"
+            yield Suspicion("mtu_mismatch", 0.92, ping.line, why)
+            break
+    active = []
+    for ports in case.ports.values():
+        for port in case.ports_of_job(ports):
+            if port.up and port.layer == "Ethernet" and port.mtu.isdecimal():
+                active.append(int(port.mtu))
+    if not active:
+        return
+    largest = max(active)
+    up = [each for each in case.switch_ports if each.up]
+    small = [each for each in up if each.mtu < largest]
+    if small and 2 * len(small) >= len(up):
+        why = f"the NICs send {largest} B, and {len(small)} of {len(up)} ports of the switch take {small[0].mtu} B"
+        yield Suspicion("mtu_mismatch", 0.88 if case.failure else 0.7, small[0].line, why)
+    tried = [row for row in case.perftest if 0 < row.mtu < largest and row.rate > 0]
+    if tried and case.failure:
+        why = f"RDMA runs with an MTU of {tried[0].mtu} B, and the job, whose ports have {largest} B, fails"
+        yield Suspicion("mtu_mismatch", 0.7, tried[0].line, why)
