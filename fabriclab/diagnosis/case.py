@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from fabriclab.diagnosis import host_tools, structured
 from fabriclab.diagnosis.messages import messages, without_messages
-from fabriclab.diagnosis.nccl_log import NcclLog, read_nccl_log
+from fabriclab.diagnosis.nccl_log import NcclLog, read_nccl_log, take_bare_versions
 from fabriclab.diagnosis.tables import (
     BandwidthTable,
     Pair,
@@ -218,6 +218,8 @@ def _read(files: Sequence[str | os.PathLike[str]], texts: Mapping[str, Any]) -> 
         if not words:
             case.unread.append(source.name)
     case.log = read_nccl_log(spoken)
+    for source in sources:
+        take_bare_versions(case.log, source)
     return case
 
 

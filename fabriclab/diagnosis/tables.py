@@ -22,7 +22,7 @@ __all__ = [
 
 _TEST = re.compile(
     r"(?<![a-z])(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|reduce|send_?recv)"
-    r"(?:_perf|_bench|_test)?\b"
+    r"(?:_perf|_bench|_test)?(?:\b|(?=_\d))"
 )
 _CANONICAL = {
     "allreduce": "all_reduce",

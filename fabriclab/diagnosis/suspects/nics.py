@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from fabriclab import catalog
 from fabriclab.diagnosis.case import Case
+from fabriclab.diagnosis.nccl_log import Channel
 from fabriclab.diagnosis.suspicion import Suspicion
 from fabriclab.importers.lines import Line
 from fabriclab.registry import register
@@ -30,16 +31,19 @@ def nics_of_the_channels(case: Case) -> Iterator[Suspicion]:
         What the files say.
     """
     listed = max((len(of_host) for of_host in case.log.devices.values()), default=0)
-    outside = [c for c in case.log.outside_channels if c.network.lower() != "socket"]
-    used = {channel.device for channel in outside}
-    if listed > 1 and len(used) == 1 and len({c.number for c in outside}) > 1:
-        sure = 0.9 if case.log.local_ranks != 1 or listed > 2 else 0.7
-        far = any(not pair.enabled for pair in case.log.distances)
-        if far and listed <= 2:
-            sure = 0.5  # the other one may be no NIC for GPUs
-        yield Suspicion(
-            "one_nic_used", sure, outside[-1].line, f"all channels use NIC {used.pop()} of {listed}"
-        )
+    runs: dict[int, list[Channel]] = {}
+    for channel in case.log.outside_channels:
+        if channel.network.lower() != "socket":
+            runs.setdefault(case.log.run_of.get(channel.line.file, 0), []).append(channel)
+    for outside in runs.values():
+        used = {channel.device for channel in outside}
+        if listed > 1 and len(used) == 1 and len({c.number for c in outside}) > 1:
+            sure = 0.9 if case.log.local_ranks != 1 or listed > 2 else 0.7
+            far = any(not pair.enabled for pair in case.log.distances)
+            if far and listed <= 2:
+                sure = 0.5  # the other one may be no NIC for GPUs
+            why = f"all channels use NIC {used.pop()} of {listed}"
+            yield Suspicion("one_nic_used", sure, outside[-1].line, why)
 
 
 @register("suspect", "two functions of one adapter")
