@@ -122,23 +122,39 @@ def compare(case: Case, cluster: System | None = None) -> list[Comparison]:
         The cluster; found in the files unless given.
     """
     assumed = cluster is None and "nics" not in facts_of(case)
+    given = cluster is not None
     cluster = cluster or system_of(case)
-    estimated = estimates(cluster) if cluster is not None else None
+    models: dict[int, tuple[System, Estimates]] = {}  # by number of servers
     found = []
     faster = {id(table): best for table, best in slower_runs(case)}
     for table in case.measured:
         if case.baselines:
             baseline = case.baselines[0]
             found.append(_by_other(table, baseline, f"the earlier run in {baseline.name}"))
-        elif cluster is not None and estimated is not None and table.collective:
-            found.append(_by_model(table, cluster, estimated, assumed and cluster.servers > 1))
+        elif cluster is not None and table.collective:
+            servers = cluster.servers if given else len(set(table.hosts)) or cluster.servers
+            if servers not in models:
+                model = _of_servers(cluster, servers)
+                models[servers] = (model, estimates(model))
+            model, estimated = models[servers]
+            found.append(_by_model(table, model, estimated, assumed and model.servers > 1))
         else:
             found.append(_by_nics(case, table))
         best = faster.get(id(table))
-        if best and found[-1].healthy is None:  # no model says otherwise
+        if best and found[-1].healthy is not False:  # what the same test reached counts more than a model
             by = f"the fastest run of the same test, in {best.name}"
             found[-1] = _by_other(table, best, by)
     return found
+
+
+def _of_servers(cluster: System, servers: int) -> System:
+    """Return a cluster with so many servers; the cluster itself if that makes none."""
+    if servers == cluster.servers:
+        return cluster
+    try:
+        return cluster.replace(servers=servers)
+    except (ValueError, TypeError, KeyError):
+        return cluster
 
 
 def slower_runs(case: Case) -> list[tuple[BandwidthTable, BandwidthTable]]:

@@ -546,6 +546,72 @@ def test_a_table_that_never_gets_a_row_is_a_finding():
     assert "gets no row" in page and "nccl-tests" not in page.split("More would tell")[-1]
 
 
+def rank_of(rank, pid, file_ranks=4, host="n1"):
+    text = f"comm 0x1 rank {rank} nranks {file_ranks} cudaDev 0 busId 1000 - Init COMPLETE"
+    return f"{host}:{pid}:{pid} [0] NCCL INFO {text}\n"
+
+
+def test_versions_of_hosts_are_compared_wherever_they_are_printed():
+    def host(name, version):
+        return info("Bootstrap : Using eth0:10.0.0.1<0>", host=name) + f"NCCL version {version}\n"
+
+    failed = info("Net : Connection closed by remote peer n2<41000>", level="WARN")
+    sockets = info("NET/IB : No device found.") + info("Using network Socket")
+    older = host("n2", "2.15.1+cuda11.8") + info("Using network Socket", host="n2")
+    found = fl.doctor(a=host("n1", "2.19.3+cuda12.3") + sockets + failed, b=older)
+    assert found.suspects[0].cause_id == "version_mismatch"
+    assert "2.15.1" in found.suspects[0].evidence
+    assert all(s.sure < 0.4 for s in found.suspects if s.cause_id == "fallback_to_sockets")
+    both = host("n1", "2.19.3+cuda12.3")
+    assert "version_mismatch" not in all_of(a=both + failed, b=host("n2", "2.19.3"))
+    again = both + host("n1", "2.15.1+cuda11.8")  # one host, measured with two versions
+    assert "version_mismatch" not in all_of(again + failed)
+
+
+def test_files_of_two_runs_are_no_ranks_of_one():
+    def run(pid, count, nics):
+        text = rank_of(0, pid) + rank_of(1, pid + 1)
+        text += info("NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]")
+        text += info(f"{count} coll channels, 0 nvls channels, 4 p2p channels, 2 p2p channels per peer")
+        for i in range(2):
+            nic = i % nics
+            text += info(f"Channel 0{i}/0 : 1[1] -> 2[0] [send] via NET/IB/{nic}/GDRDMA")
+        return text
+
+    slow, fast = run(100, 2, nics=1), run(200, 4, nics=2)
+    assert first(slow=slow, fast=fast) == "one_nic_used"
+    assert "fewer_channels" not in all_of(slow=slow, fast=fast)  # no rate says that it matters
+    assert "one_nic_used" not in all_of(fast=fast, again=run(300, 4, nics=2))
+    ranks = {f"rank{r}": rank_of(r, 100 + r) + info(f"{4 - r} coll channels") for r in (0, 1)}
+    assert first(**ranks) == "fewer_channels"  # two ranks of one run
+
+
+def test_runs_of_one_test_are_held_against_each_other():
+    fast, slow = bench(100, gpu="other"), bench(70, gpu="other")
+    found = fl.doctor(a=fast, b=slow)
+    assert [each.healthy for each in found.comparisons] == [None, False]
+    assert "fastest run of the same test, in a" in str(found)
+    assert "none_healthy" not in [s.cause_id for s in found.suspects]
+    alike = fl.doctor(a=fast, b=bench(90, gpu="other"))
+    assert [each.healthy for each in alike.comparisons] == [None, None]
+    of_more = fl.doctor(a=fast, b=bench(70, gpu="other", servers=4))
+    assert all(each.healthy is None for each in of_more.comparisons)
+
+    def plan(pid, peers):
+        words = f"8 coll channels, 0 nvls channels, 8 p2p channels, {peers} p2p channels per peer"
+        return rank_of(0, pid) + info(words)
+
+    (suspect,) = fl.doctor(a=fast, b=slow, old=plan(100, 4), new=plan(200, 1)).suspects
+    assert suspect.cause_id == "fewer_channels"
+    assert "1 p2p channels per peer in this run, 4 in another" in suspect.evidence
+    assert "unset" not in suspect.setting.split(":")[0] or "If a variable" in suspect.setting
+
+
+def test_each_table_is_held_against_as_many_servers_as_it_has():
+    found = fl.doctor(EIGHT, a=bench(480), b=bench(480, servers=4))
+    assert ["2 servers" in found.comparisons[0].by, "4 servers" in found.comparisons[1].by] == [True] * 2
+
+
 # The cluster ----------------------------------------------------------------------------------------------------------
 
 
