@@ -76,7 +76,8 @@ class Case:
     topologies: dict[str, Topology] = field(default_factory=dict)  # by file
     cut_topologies: list[str] = field(default_factory=list)  # files with the upper rows only
     pings: list[host_tools.Ping] = field(default_factory=list)
-    switch_ports: list[host_tools.SwitchPort] = field(default_factory=list)
+    switch_ports: list[host_tools.PortMtu] = field(default_factory=list)
+    host_mtus: list[host_tools.PortMtu] = field(default_factory=list)
     kernel: list[host_tools.KernelFact] = field(default_factory=list)
     no_rows: list[Line] = field(default_factory=list)  # headings of tables that got no row
     rank_times: list[host_tools.RankTime] = field(default_factory=list)
@@ -265,6 +266,8 @@ def _take(case: Case, source: Source) -> list[str]:
     case.pings += pings
     switch_ports = list(host_tools.switch_ports(source))
     case.switch_ports += switch_ports
+    host_mtus = list(host_tools.sysfs_mtus(source))
+    case.host_mtus += host_mtus
     kernel = list(host_tools.kernel_facts(source))
     case.kernel += kernel
     no_rows = [] if tables else headings_without_rows(source)
@@ -289,6 +292,7 @@ def _take(case: Case, source: Source) -> list[str]:
         (mounts, "file systems"),
         (pings, "results of ping"),
         (switch_ports, "ports of a switch"),
+        (host_mtus, "MTUs of interfaces"),
         (kernel, "messages of the kernel about the IOMMU"),
         (no_rows, "tables of bandwidth without a row"),
         (modules, "kernel modules"),

@@ -141,7 +141,9 @@ def compare(case: Case, cluster: System | None = None) -> list[Comparison]:
         else:
             found.append(_by_nics(case, table))
         best = faster.get(id(table))
-        if best and found[-1].healthy is not False:  # what the same test reached counts more than a model
+        if (
+            best and found[-1].healthy is not False
+        ):  # what the same test reached counts more than a model
             by = f"the fastest run of the same test, in {best.name}"
             found[-1] = _by_other(table, best, by)
     return found

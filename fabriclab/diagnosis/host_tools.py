@@ -22,9 +22,9 @@ __all__ = [
     "NicRate",
     "PcieDevice",
     "Ping",
+    "PortMtu",
     "PortState",
     "RailAnswer",
-    "SwitchPort",
     "Timeout",
 ]
 
@@ -443,8 +443,8 @@ def pings(source: Source) -> Iterator[Ping]:
             started = None
 
 
-class SwitchPort(NamedTuple):
-    """A port in a table of a switch: name, MTU [B], whether it is up, and its line."""
+class PortMtu(NamedTuple):
+    """A port of a switch, or an interface of a host: name, MTU [B], whether it is up, and its line."""
 
     name: str
     mtu: int
@@ -452,7 +452,7 @@ class SwitchPort(NamedTuple):
     line: Line
 
 
-def switch_ports(source: Source) -> Iterator[SwitchPort]:
+def switch_ports(source: Source) -> Iterator[PortMtu]:
     """Yield the rows of a table of ports with a column MTU, as switches print it."""
     column = -1
     found = False
@@ -470,10 +470,19 @@ def switch_ports(source: Source) -> Iterator[SwitchPort]:
             continue
         found = True
         up = "up" in lowered and "down" not in lowered
-        yield SwitchPort(words[0], int(words[column]), up, line)
+        yield PortMtu(words[0], int(words[column]), up, line)
 
 
 _DIGITS = 6  # of an MTU
+_SYSFS_MTU = re.compile(r"/sys/class/net/([^/\s]+)/mtu:\s*(\d{1,6})\s*$")
+
+
+def sysfs_mtus(source: Source) -> Iterator[PortMtu]:
+    """Yield the MTUs of interfaces that ``grep . /sys/class/net/*/mtu`` prints."""
+    for line in source.lines_with("/mtu:"):
+        found = _SYSFS_MTU.search(line.text)
+        if found:
+            yield PortMtu(found[1], int(found[2]), True, line)
 
 
 class KernelFact(NamedTuple):
@@ -485,7 +494,9 @@ class KernelFact(NamedTuple):
 
 
 _DOMAIN = re.compile(r"iommu: Default domain type: (\w+)", re.IGNORECASE)
-_IOMMU_ON = re.compile(r"DMAR: IOMMU enabled|AMD-Vi: (?:Found IOMMU|Interrupt remapping|Lazy|Virtual)", re.I)
+_IOMMU_ON = re.compile(
+    r"DMAR: IOMMU enabled|AMD-Vi: (?:Found IOMMU|Interrupt remapping|Lazy|Virtual)", re.I
+)
 
 
 def kernel_facts(source: Source) -> Iterator[KernelFact]:

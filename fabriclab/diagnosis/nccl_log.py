@@ -16,7 +16,15 @@ from typing import NamedTuple
 from fabriclab.diagnosis.messages import Message
 from fabriclab.importers.lines import Line, Source
 
-__all__ = ["Channel", "Device", "Distance", "NcclLog", "Setting", "read_nccl_log", "take_bare_versions"]
+__all__ = [
+    "Channel",
+    "Device",
+    "Distance",
+    "NcclLog",
+    "Setting",
+    "read_nccl_log",
+    "take_bare_versions",
+]
 
 _SETTING = re.compile(r"(NCCL_\w+|RCCL_\w+|MCCL_\w+) set (?:by environment )?to (.*?)\.?$")
 _VERSION = re.compile(r"[NRM]CCL version (\S+)")
@@ -131,7 +139,9 @@ class NcclLog:
     channels: list[Channel] = field(default_factory=list)
     gdr_of_nic: list[tuple[bool, str, Line]] = field(default_factory=list)
     distances: list[Distance] = field(default_factory=list)
-    channel_counts: dict[tuple[str, str, int], Line] = field(default_factory=dict)  # file, kind, count
+    channel_counts: dict[tuple[str, str, int], Line] = field(
+        default_factory=dict
+    )  # file, kind, count
     members: dict[str, dict[tuple[int, int], Member]] = field(default_factory=dict)  # by file, rank
     affinities: list[Affinity] = field(default_factory=list)
 

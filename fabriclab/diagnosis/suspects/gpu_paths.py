@@ -179,6 +179,9 @@ def a_table_without_a_row(case: Case) -> Iterator[Suspicion]:
     if translated and not passes:
         why = f"the IOMMU translates, and {hangs}"
         yield Suspicion("iommu", 0.75, translated[0].line, why)
+    elif not passes and any(fact.kind == "on" for fact in case.kernel):
+        where = next(fact.line for fact in case.kernel if fact.kind == "on")
+        yield Suspicion("iommu", 0.6, where, f"the IOMMU is on, and {hangs}")
     elif not passes and not any(fact.kind == "passthrough" for fact in case.kernel):
         yield Suspicion("iommu", 0.42, case.no_rows[0], hangs)
     yield Suspicion("acs", 0.3, case.no_rows[0], hangs)

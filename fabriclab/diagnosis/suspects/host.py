@@ -120,4 +120,6 @@ def _plans_of_runs(
         if most[fewest] < max(most.values()):
             line = plans[fewest, kind][most[fewest]]
             why = f"{most[fewest]} {kind} in this run, {max(most.values())} in another"
-            yield Suspicion("fewer_channels", 0.7, line, f"{why}, and runs of one test differ in rate")
+            yield Suspicion(
+                "fewer_channels", 0.7, line, f"{why}, and runs of one test differ in rate"
+            )

@@ -14,6 +14,7 @@ _NIC = re.compile(r"mellanox|connectx|broadcom|ethernet|infiniband|network", re.
 _FAILED_DEVICE = re.compile(
     r"\bon ((?:mlx\d_|bnxt_re|roce|rdma|ionic_)\w+)\b.*?(?:timed out|failed)"
 )
+_USUAL_MTU = 1500  # of Ethernet: IEEE 802.3; a larger one was set on purpose
 _ONE_LANE = 30.0  # Gb/s of PCIe Gen5 per lane and direction, of which about 9/10 reach the wire: 27
 _USABLE = 0.9
 _GB = 1e9
@@ -232,24 +233,31 @@ def probes_of_the_mtu(case: Case) -> Iterator[Suspicion]:
         What the files say.
     """
     for ping in case.pings:
-        passed = [p for p in case.pings if p.address == ping.address and p.received and p.size < ping.size]
+        passed = [
+            p for p in case.pings if p.address == ping.address and p.received and p.size < ping.size
+        ]
         if ping.sent and not ping.received and passed:
             why = f"packets with {ping.size} B of data are lost, those with {passed[0].size} B pass"
             yield Suspicion("mtu_mismatch", 0.92, ping.line, why)
             break
+    interfaces = [each for of_file in case.interfaces.values() for each in of_file]
+    of_host = []
+    for each in (*interfaces, *case.host_mtus):
+        if each.up and each.mtu > _USUAL_MTU and not each.name.startswith(("lo", "ib", "docker")):
+            of_host.append(each.mtu)
     active = []
     for ports in case.ports.values():
-        for port in case.ports_of_job(ports):
-            if port.up and port.layer == "Ethernet" and port.mtu.isdecimal():
-                active.append(int(port.mtu))
-    if not active:
-        return
-    largest = max(active)
-    up = [each for each in case.switch_ports if each.up]
-    small = [each for each in up if each.mtu < largest]
+        for of_rdma in case.ports_of_job(ports):
+            if of_rdma.up and of_rdma.layer == "Ethernet" and of_rdma.mtu.isdecimal():
+                active.append(int(of_rdma.mtu))
+    largest = max((*of_host, *active), default=0)
+    up = [port for port in case.switch_ports if port.up]
+    small = [port for port in up if port.mtu < largest]
     if small and 2 * len(small) >= len(up):
-        why = f"the NICs send {largest} B, and {len(small)} of {len(up)} ports of the switch take {small[0].mtu} B"
+        takes = f"{len(small)} of {len(up)} ports of the switch take {small[0].mtu} B"
+        why = f"the host sends up to {largest} B, and {takes}"
         yield Suspicion("mtu_mismatch", 0.88 if case.failure else 0.7, small[0].line, why)
+    largest = max(active, default=0)
     tried = [row for row in case.perftest if 0 < row.mtu < largest and row.rate > 0]
     if tried and case.failure:
         why = f"RDMA runs with an MTU of {tried[0].mtu} B, and the job, whose ports have {largest} B, fails"
