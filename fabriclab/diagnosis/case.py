@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from fabriclab.diagnosis import host_tools, structured
 from fabriclab.diagnosis.messages import messages, without_messages
-from fabriclab.diagnosis.nccl_log import NcclLog, read_nccl_log, take_bare_versions
+from fabriclab.diagnosis.nccl_log import NcclLog, bare_versions, read_nccl_log
 from fabriclab.diagnosis.tables import (
     BandwidthTable,
     Pair,
@@ -205,9 +205,11 @@ def _read(files: Sequence[str | os.PathLike[str]], texts: Mapping[str, Any]) -> 
     sources += [open_source(given, name) for name, given in texts.items() if given is not None]
     case = Case(sources)
     spoken = []
+    bare: list[tuple[str, str, Line]] = []
     for source in sources:
         said = messages(source)
         spoken += said
+        bare += bare_versions(source, said)
         words = _take(case, without_messages(source))
         if said:
             words.insert(0, f"{len(said):,} messages of NCCL")
@@ -219,8 +221,8 @@ def _read(files: Sequence[str | os.PathLike[str]], texts: Mapping[str, Any]) -> 
         if not words:
             case.unread.append(source.name)
     case.log = read_nccl_log(spoken)
-    for source in sources:
-        take_bare_versions(case.log, source)
+    for host, version, line in bare:
+        case.log.versions.setdefault(host, {}).setdefault(version, line)
     return case
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -22,8 +22,8 @@ __all__ = [
     "Distance",
     "NcclLog",
     "Setting",
+    "bare_versions",
     "read_nccl_log",
-    "take_bare_versions",
 ]
 
 _SETTING = re.compile(r"(NCCL_\w+|RCCL_\w+|MCCL_\w+) set (?:by environment )?to (.*?)\.?$")
@@ -241,27 +241,24 @@ def _release(version: str) -> str:
     return version.partition("+")[0].rstrip(".,;)")
 
 
-def take_bare_versions(log: NcclLog, source: Source) -> None:
-    """Take the versions that stand in lines without a speaker, as of the host that speaks last before them in the file.
+def bare_versions(source: Source, said: Sequence[Message]) -> Iterator[tuple[str, str, Line]]:
+    """Yield the versions in lines without a speaker, with the host that speaks last before them.
 
     Parameters
     ----------
-    log : NcclLog
-        What the messages say, which gets the versions.
     source : Source
         A file or text.
+    said : sequence of Message
+        Its messages.
     """
-    if not source.holds("ccl version"):
+    if not said or not source.holds("ccl version"):
         return
-    speakers = [(m.line.number, m.host) for m in log.messages if m.line.file == source.name]
-    if not speakers:
-        return
+    numbers = [message.line.number for message in said]
     for line in source.lines_with("ccl version"):
         found = _BARE_VERSION.match(line.text)
         if found:
-            at = bisect.bisect_left(speakers, (line.number, ""))
-            host = speakers[max(0, at - 1)][1]
-            log.versions.setdefault(host, {}).setdefault(_release(found[1]), line)
+            at = bisect.bisect_left(numbers, line.number)
+            yield said[max(0, at - 1)].host, _release(found[1]), line
 
 
 def _take_bootstrap(log: NcclLog, message: Message) -> None:

@@ -574,6 +574,9 @@ def test_versions_of_hosts_are_compared_wherever_they_are_printed():
     assert "version_mismatch" not in all_of(a=both + failed, b=host("n2", "2.19.3"))
     again = both + host("n1", "2.15.1+cuda11.8")  # one host, measured with two versions
     assert "version_mismatch" not in all_of(again + failed)
+    apart = {"a": both + rank_of(0, 7), "b": older + rank_of(0, 8, host="n2")}
+    assert "version_mismatch" not in all_of(**apart)  # two runs, and neither failed
+    assert first(**apart, c=failed) == "version_mismatch"
 
 
 def test_files_of_two_runs_are_no_ranks_of_one():

@@ -75,7 +75,10 @@ def versions(case: Case) -> Iterator[Suspicion]:
     for (host, of_host), (other, of_other) in itertools.combinations(found.items(), 2):
         if of_host.keys() & of_other.keys():
             continue
-        (first, _), (second, line) = next(iter(of_host.items())), next(iter(of_other.items()))
+        (first, before), (second, line) = next(iter(of_host.items())), next(iter(of_other.items()))
+        runs = {case.log.run_of.get(each.file, 0) for each in (before, line)}
+        if len(runs) > 1 and not case.failure:
+            continue  # two runs that both went well
         why = f"{host} has {first}, {other} has {second}"
         yield Suspicion("version_mismatch", 0.8 if case.log.warnings else 0.5, line, why)
         return

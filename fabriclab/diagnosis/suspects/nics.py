@@ -240,11 +240,13 @@ def probes_of_the_mtu(case: Case) -> Iterator[Suspicion]:
             why = f"packets with {ping.size} B of data are lost, those with {passed[0].size} B pass"
             yield Suspicion("mtu_mismatch", 0.92, ping.line, why)
             break
-    interfaces = [each for of_file in case.interfaces.values() for each in of_file]
+    interfaces = [each for of_file in case.interfaces.values() for each in of_file if each.up]
+    sizes = [(each.name, each.mtu) for each in interfaces]
+    sizes += [(each.name, each.mtu) for each in case.host_mtus]
     of_host = []
-    for each in (*interfaces, *case.host_mtus):
-        if each.up and each.mtu > _USUAL_MTU and not each.name.startswith(("lo", "ib", "docker")):
-            of_host.append(each.mtu)
+    for name, mtu in sizes:
+        if mtu > _USUAL_MTU and not name.startswith(("lo", "ib", "docker")):
+            of_host.append(mtu)
     active = []
     for ports in case.ports.values():
         for of_rdma in case.ports_of_job(ports):
