@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,21 +14,30 @@ from typing import Any, NamedTuple
 
 from fabriclab.diagnosis import host_tools, structured
 from fabriclab.diagnosis.messages import messages, without_messages
-from fabriclab.diagnosis.nccl_log import NcclLog, read_nccl_log
+from fabriclab.diagnosis.nccl_log import NcclLog, bare_versions, read_nccl_log
 from fabriclab.diagnosis.tables import (
     BandwidthTable,
     Pair,
     PerftestRow,
+    headings_without_rows,
     read_bandwidths,
     read_pairs,
     read_perftest,
 )
 from fabriclab.gpudirect.rdma_ports import scan_ibv_devinfo, scan_rdma_link
 from fabriclab.gpudirect.tools import Topology, scan_topo
-from fabriclab.importers.lines import Line, Scan, Source, open_source
+from fabriclab.importers.lines import Line, Scan, Source, Unread, open_source
 from fabriclab.operations.subnet_files import PrintedPort, scan_ibnetdiscover
 
 __all__ = ["Case", "Understood", "read_case"]
+
+
+# What a library prints as it gives up; other warnings are printed by runs that go on.
+_FAILED = re.compile(
+    r"completion (?:from peer \S+ )?with (?:error|status)|timed? ?out|closed by remote|connection (?:reset|refused)"
+    r"|unhandled|internal check|connecting to address|failed with|cuda failure|aborted",
+    re.IGNORECASE,
+)
 
 
 class Understood(NamedTuple):
@@ -63,6 +74,12 @@ class Case:
     variables: list[host_tools.HostVariable] = field(default_factory=list)
     timeouts: list[host_tools.Timeout] = field(default_factory=list)
     topologies: dict[str, Topology] = field(default_factory=dict)  # by file
+    cut_topologies: list[str] = field(default_factory=list)  # files with the upper rows only
+    pings: list[host_tools.Ping] = field(default_factory=list)
+    switch_ports: list[host_tools.PortMtu] = field(default_factory=list)
+    host_mtus: list[host_tools.PortMtu] = field(default_factory=list)
+    kernel: list[host_tools.KernelFact] = field(default_factory=list)
+    no_rows: list[Line] = field(default_factory=list)  # headings of tables that got no row
     rank_times: list[host_tools.RankTime] = field(default_factory=list)
     xml: list[structured.TopologyXml] = field(default_factory=list)
     security_groups: list[structured.SecurityGroup] = field(default_factory=list)
@@ -83,12 +100,36 @@ class Case:
         return [table for table in self.tables if table.is_baseline]
 
     @cached_property
+    def failure(self) -> Line | None:
+        """The first message that says that the run failed, or None."""
+        for message in self.log.warnings:
+            if _FAILED.search(message.text):
+                return message.line
+        return None
+
+    @cached_property
     def several_servers(self) -> bool:
         """Whether more than one server takes part, as far as the files tell."""
         hosts = {host for table in self.tables for host in table.hosts}
         if self.log.nodes:
             return self.log.several_servers
         return len(hosts) > 1 or self.log.several_servers
+
+    def ports_of_job(self, ports: Sequence[host_tools.PortState]) -> list[host_tools.PortState]:
+        """Return the ports that the job may use: those that its ``NCCL_IB_HCA`` allows, of the link type of most.
+
+        Parameters
+        ----------
+        ports : sequence of PortState
+            Ports of a host.
+        """
+        named = self.setting("NCCL_IB_HCA")
+        kept = [port for port in ports if named is None or _allowed(port.device, named[0])]
+        layers = Counter(port.layer for port in kept if port.layer)
+        if len(layers) < 2:
+            return kept
+        usual = max(layers, key=lambda layer: (layers[layer], layer == "InfiniBand"))
+        return [port for port in kept if port.layer in ("", usual)]
 
     def lines_with(self, word: str) -> Iterator[Line]:
         """Yield the lines that hold a word, which is given in lower case."""
@@ -116,6 +157,15 @@ class Case:
             if variable.name in names:
                 return variable.value, variable.line
         return None
+
+
+def _allowed(device: str, value: str) -> bool:
+    """Return whether a value of ``NCCL_IB_HCA`` allows a device: ^ excludes, = asks for the whole name."""
+    excludes = value.startswith("^")
+    exact = value.lstrip("^").startswith("=")
+    names = [name.split(":")[0].strip() for name in value.lstrip("^=").split(",")]
+    named = any(device == n if exact else device.startswith(n) for n in names if n)
+    return named != excludes or not any(names)
 
 
 def read_case(files: Sequence[str | os.PathLike[str]], **texts: Any) -> Case:
@@ -155,9 +205,11 @@ def _read(files: Sequence[str | os.PathLike[str]], texts: Mapping[str, Any]) -> 
     sources += [open_source(given, name) for name, given in texts.items() if given is not None]
     case = Case(sources)
     spoken = []
+    bare: list[tuple[str, str, Line]] = []
     for source in sources:
         said = messages(source)
         spoken += said
+        bare += bare_versions(source, said)
         words = _take(case, without_messages(source))
         if said:
             words.insert(0, f"{len(said):,} messages of NCCL")
@@ -169,6 +221,8 @@ def _read(files: Sequence[str | os.PathLike[str]], texts: Mapping[str, Any]) -> 
         if not words:
             case.unread.append(source.name)
     case.log = read_nccl_log(spoken)
+    for host, version, line in bare:
+        case.log.versions.setdefault(host, {}).setdefault(version, line)
     return case
 
 
@@ -210,6 +264,16 @@ def _take(case: Case, source: Source) -> list[str]:
     case.timeouts += timeouts
     answers = [] if ports else list(host_tools.rail_answers(source))
     case.answers += answers
+    pings = list(host_tools.pings(source))
+    case.pings += pings
+    switch_ports = list(host_tools.switch_ports(source))
+    case.switch_ports += switch_ports
+    host_mtus = list(host_tools.sysfs_mtus(source))
+    case.host_mtus += host_mtus
+    kernel = list(host_tools.kernel_facts(source))
+    case.kernel += kernel
+    no_rows = [] if tables else headings_without_rows(source)
+    case.no_rows += no_rows
     rank_times = list(host_tools.rank_times(source))
     case.rank_times += rank_times
     rules = structured.read_security_groups(source)
@@ -228,6 +292,11 @@ def _take(case: Case, source: Source) -> list[str]:
         (gids, "GIDs"),
         (interfaces, "interfaces"),
         (mounts, "file systems"),
+        (pings, "results of ping"),
+        (switch_ports, "ports of a switch"),
+        (host_mtus, "MTUs of interfaces"),
+        (kernel, "messages of the kernel about the IOMMU"),
+        (no_rows, "tables of bandwidth without a row"),
         (modules, "kernel modules"),
         (pcie, "PCIe devices"),
         (ports, "ports"),
@@ -245,7 +314,16 @@ def _take(case: Case, source: Source) -> list[str]:
             words.append(f"{len(found)} {what}")
     if topology:
         words.append("a matrix of nvidia-smi topo -m")
+    elif source.name in case.cut_topologies:
+        words.append("the upper rows of a matrix of nvidia-smi topo -m")
     return words
+
+
+def _is_upper_part(unread: Unread) -> bool:
+    """Return whether what a matrix lacks are its lower rows, so that somebody printed its head only."""
+    names = unread.line.text.split("CPU")[0].split()
+    missing = unread.why.partition("the rows of ")[2].partition(" are missing")[0].split(", ")
+    return len(missing) < len(names) and names[-len(missing) :] == missing
 
 
 def _ports(case: Case, source: Source) -> list[host_tools.PortState]:
@@ -290,6 +368,10 @@ def _topology(case: Case, source: Source) -> bool:
     if not any("GPU0" in line.text and "GPU1" in line.text for line in source.lines[:400]):
         return False
     scan = scan_topo(source)
+    if not scan.rows and len(scan.unread) == 1 and _is_upper_part(scan.unread[0]):
+        # The matrix was cut on purpose (head, grep): that is no file that cannot be read.
+        case.cut_topologies.append(source.name)
+        return False
     _note_unread(case, scan, "rows of nvidia-smi topo -m")
     for topology in scan.rows:
         case.topologies[source.name] = topology

@@ -121,7 +121,7 @@ def _nics(case: Case) -> Iterator[Fact]:
             yield Fact("nics", number, case.log.device_lines[host], "devices that NCCL uses")
     most: list[Any] = []
     for ports in case.ports.values():
-        up = [port for port in ports if port.up]
+        up = [port for port in case.ports_of_job(ports) if port.up]
         most = max(most, up, key=len)
     if most:
         devices = len({port.device for port in most})
@@ -147,7 +147,8 @@ def _rates(case: Case) -> Iterator[Fact]:
     """Yield the rate of a NIC: the fastest, since a slower one is a fault, not the order."""
     found: list[tuple[float, Line, str]] = []
     for ports in case.ports.values():
-        found += [(port.rate, port.line, "rate of a port") for port in ports if port.up]
+        used = [port for port in case.ports_of_job(ports) if port.up]
+        found += [(port.rate, port.line, "rate of a port") for port in used]
     found += [(each.rate, each.line, "rate of a port") for each in case.nic_rates]
     for xml in case.xml:
         found += [(net.speed / 1000, net.line, "speed in NCCL's topology") for net in xml.nets]

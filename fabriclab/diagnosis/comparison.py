@@ -17,7 +17,7 @@ from fabriclab.diagnosis.cluster import facts_of, system_of
 from fabriclab.diagnosis.tables import BandwidthTable
 from fabriclab.systems import System
 
-__all__ = ["Comparison", "Row", "compare", "estimates"]
+__all__ = ["Comparison", "Row", "compare", "estimates", "slower_runs"]
 
 _GB = 1e9
 _SLOW = 0.8  # of a baseline: below it a run is slower than runs differ
@@ -122,22 +122,67 @@ def compare(case: Case, cluster: System | None = None) -> list[Comparison]:
         The cluster; found in the files unless given.
     """
     assumed = cluster is None and "nics" not in facts_of(case)
+    given = cluster is not None
     cluster = cluster or system_of(case)
-    estimated = estimates(cluster) if cluster is not None else None
+    models: dict[int, tuple[System, Estimates]] = {}  # by number of servers
     found = []
+    faster = {id(table): best for table, best in slower_runs(case)}
     for table in case.measured:
         if case.baselines:
-            found.append(_by_baseline(table, case.baselines[0]))
-        elif cluster is not None and estimated is not None and table.collective:
-            found.append(_by_model(table, cluster, estimated, assumed and cluster.servers > 1))
+            baseline = case.baselines[0]
+            found.append(_by_other(table, baseline, f"the earlier run in {baseline.name}"))
+        elif cluster is not None and table.collective:
+            servers = cluster.servers if given else len(set(table.hosts)) or cluster.servers
+            if servers not in models:
+                model = _of_servers(cluster, servers)
+                models[servers] = (model, estimates(model))
+            model, estimated = models[servers]
+            found.append(_by_model(table, model, estimated, assumed and model.servers > 1))
         else:
             found.append(_by_nics(case, table))
+        best = faster.get(id(table))
+        if (
+            best and found[-1].healthy is not False
+        ):  # what the same test reached counts more than a model
+            by = f"the fastest run of the same test, in {best.name}"
+            found[-1] = _by_other(table, best, by)
     return found
 
 
-def _by_baseline(table: BandwidthTable, baseline: BandwidthTable) -> Comparison:
-    """Compare with an earlier run; a fifth less is within what runs differ by."""
-    before = dict(zip(baseline.sizes, baseline.busbw, strict=True))
+def _of_servers(cluster: System, servers: int) -> System:
+    """Return a cluster with so many servers; the cluster itself if that makes none."""
+    if servers == cluster.servers:
+        return cluster
+    try:
+        return cluster.replace(servers=servers)
+    except (ValueError, TypeError, KeyError):
+        return cluster
+
+
+def slower_runs(case: Case) -> list[tuple[BandwidthTable, BandwidthTable]]:
+    """Return the tables that are slower than the fastest one of the same test on as many ranks, with that one.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    tests: dict[tuple[str, int], list[BandwidthTable]] = {}
+    for table in case.measured:
+        if table.ranks and table.collective and table.peak > 0:
+            tests.setdefault((table.collective, table.ranks), []).append(table)
+    found = []
+    for tables in tests.values():
+        best = max(tables, key=lambda table: table.peak)
+        for table in tables:
+            if table is not best and _by_other(table, best, "").healthy is False:
+                found.append((table, best))
+    return found
+
+
+def _by_other(table: BandwidthTable, other: BandwidthTable, by: str) -> Comparison:
+    """Compare with another run; a fifth less is within what runs differ by."""
+    before = dict(zip(other.sizes, other.busbw, strict=True))
     rows = []
     for size, measured in zip(table.sizes, table.busbw, strict=True):
         if size in before and before[size] > 0 and measured == measured:
@@ -148,7 +193,7 @@ def _by_baseline(table: BandwidthTable, baseline: BandwidthTable) -> Comparison:
     if rows:
         healthy = rows[-1].state != "below"
         gain = rows[-1].expected / rows[-1].measured if rows[-1].measured else 1.0
-    return Comparison(table, tuple(rows), f"the earlier run in {baseline.name}", healthy, gain=gain)
+    return Comparison(table, tuple(rows), by, healthy, gain=gain)
 
 
 def estimates(cluster: System) -> Estimates:

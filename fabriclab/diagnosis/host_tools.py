@@ -16,10 +16,13 @@ __all__ = [
     "Gid",
     "HostVariable",
     "Interface",
+    "KernelFact",
     "Module",
     "Mount",
     "NicRate",
     "PcieDevice",
+    "Ping",
+    "PortMtu",
     "PortState",
     "RailAnswer",
     "Timeout",
@@ -88,6 +91,7 @@ class PortState(NamedTuple):
     line: Line
     rate: float = 0.0  # [Gb/s], 0 if not printed
     card: str = ""  # number of the chip, such as MT4123
+    layer: str = ""  # InfiniBand or Ethernet, empty if not printed
 
 
 class RailAnswer(NamedTuple):
@@ -176,12 +180,12 @@ _MODULE = re.compile(r"^\s*([a-z][\w]+)\s+(\d+)\s+(\d+)\s*([\w,]*)\s*$")
 
 
 def modules(source: Source) -> Iterator[Module]:
-    """Yield the rows of ``lsmod``; only a text with its heading has any."""
-    if not source.holds("used by"):
+    """Yield the rows of ``lsmod``; only a text with its heading, or with the command that printed them, has any."""
+    if not source.holds("used by", "lsmod"):
         return
     started = False
     for line in source.lines:
-        if re.match(r"^\s*Module\s+Size\s+Used by", line.text):
+        if re.match(r"^\s*Module\s+Size\s+Used by|.*[$#] (?:sudo )?lsmod\b", line.text):
             started = True
             continue
         found = _MODULE.match(line.text) if started else None
@@ -249,7 +253,8 @@ def rdma_ports(scan: Scan[RdmaPort]) -> Iterator[PortState]:
         mtu = port.facts.get("active_mtu", "").split(" ")[0]
         where = port.lines["active_mtu"] if mtu and port.active else port.lines["state"]
         rate = round(8e-9 * (port.rate or 0.0), 6)  # [Gb/s]
-        yield PortState(port.device, port.netdev, port.active, mtu, where, rate)
+        layer = port.link_layer
+        yield PortState(port.device, port.netdev, port.active, mtu, where, rate, layer=layer)
 
 
 _IBSTAT = re.compile(r"^\s*CA '([\w.\-]+)'")
@@ -257,6 +262,7 @@ _IBSTATUS = re.compile(r"^\s*Infiniband device '([\w.\-]+)' port (\d+) status", 
 _CARD = re.compile(r"^\s*CA type:\s*(\w+)")
 _IB_STATE = re.compile(r"^\s*[Ss]tate:\s*(?:\d: )?(\w+)")
 _IB_RATE = re.compile(r"^\s*[Rr]ate:\s*([\d.]+)")
+_IB_LAYER = re.compile(r"^\s*link[_ ]layer:\s*(\w+)", re.IGNORECASE)
 
 
 def infiniband_ports(source: Source) -> Iterator[PortState]:
@@ -266,13 +272,16 @@ def infiniband_ports(source: Source) -> Iterator[PortState]:
     device = ""
     card = ""
     up = False
+    port: PortState | None = None
     for line in source.lines:
         chip = _CARD.match(line.text)
         if chip:
             card = chip[1]
         head = _IBSTAT.match(line.text) or _IBSTATUS.match(line.text)
         if head:
-            device = head[1]
+            if port:
+                yield port
+            device, port = head[1], None
             continue
         if not device:
             continue
@@ -281,7 +290,14 @@ def infiniband_ports(source: Source) -> Iterator[PortState]:
             up = state[1].lower() == "active"
         rate = _IB_RATE.match(line.text)
         if rate:
-            yield PortState(device, "", up, "", line, decimal(rate[1]), card)
+            if port:  # the other port of the device
+                yield port
+            port = PortState(device, "", up, "", line, decimal(rate[1]), card)
+        layer = _IB_LAYER.match(line.text)
+        if layer and port:
+            port = port._replace(layer=layer[1])
+    if port:
+        yield port
 
 
 class NicRate(NamedTuple):
@@ -400,3 +416,96 @@ def timeouts(source: Source) -> Iterator[Timeout]:
         found = _TIMEOUT.search(line.text)
         if found:
             yield Timeout(int(found[1]), int(found[2]), found[3], int(found[4]), line)
+
+
+class Ping(NamedTuple):
+    """What ``ping`` says: address, bytes of data of each packet, packets sent and received, and its line."""
+
+    address: str
+    size: int
+    sent: int
+    received: int
+    line: Line
+
+
+_PING = re.compile(r"^\s*PING (\S+).*?(\d{1,6})\(\d{1,6}\) bytes of data")
+_PINGED = re.compile(r"(\d{1,9}) packets transmitted, (\d{1,9}) (?:packets )?received")
+
+
+def pings(source: Source) -> Iterator[Ping]:
+    """Yield what ``ping`` prints at its end, with the size that it printed at its start."""
+    started: re.Match[str] | None = None
+    for line in source.lines_with("bytes of data", "packets transmitted"):
+        started = _PING.match(line.text) or started
+        ended = _PINGED.search(line.text)
+        if ended and started:
+            yield Ping(started[1], int(started[2]), int(ended[1]), int(ended[2]), line)
+            started = None
+
+
+class PortMtu(NamedTuple):
+    """A port of a switch, or an interface of a host: name, MTU [B], whether it is up, and its line."""
+
+    name: str
+    mtu: int
+    up: bool
+    line: Line
+
+
+def switch_ports(source: Source) -> Iterator[PortMtu]:
+    """Yield the rows of a table of ports with a column MTU, as switches print it."""
+    column = -1
+    found = False
+    for line in source.lines if source.holds("mtu") else ():
+        words = line.text.split()
+        if not words and found:  # the end of the table
+            column, found = -1, False
+        lowered = [word.lower() for word in words]
+        if "mtu" in lowered and lowered[0] in ("interface", "port"):
+            column = lowered.index("mtu")
+            continue
+        if column < 0 or len(words) <= column:
+            continue
+        if not words[column].isdecimal() or len(words[column]) > _DIGITS:
+            continue
+        found = True
+        up = "up" in lowered and "down" not in lowered
+        yield PortMtu(words[0], int(words[column]), up, line)
+
+
+_DIGITS = 6  # of an MTU
+_SYSFS_MTU = re.compile(r"/sys/class/net/([^/\s]+)/mtu:\s*(\d{1,6})\s*$")
+
+
+def sysfs_mtus(source: Source) -> Iterator[PortMtu]:
+    """Yield the MTUs of interfaces that ``grep . /sys/class/net/*/mtu`` prints."""
+    for line in source.lines_with("/mtu:"):
+        found = _SYSFS_MTU.search(line.text)
+        if found:
+            yield PortMtu(found[1], int(found[2]), True, line)
+
+
+class KernelFact(NamedTuple):
+    """What the kernel says of the IOMMU: translated, passthrough, on, or the command line; the text, and its line."""
+
+    kind: str
+    text: str
+    line: Line
+
+
+_DOMAIN = re.compile(r"iommu: Default domain type: (\w+)", re.IGNORECASE)
+_IOMMU_ON = re.compile(
+    r"DMAR: IOMMU enabled|AMD-Vi: (?:Found IOMMU|Interrupt remapping|Lazy|Virtual)", re.I
+)
+
+
+def kernel_facts(source: Source) -> Iterator[KernelFact]:
+    """Yield the lines of ``dmesg`` that tell the mode of the IOMMU, and the kernel's command line."""
+    for line in source.lines_with("default domain type", "dmar: iommu", "amd-vi:", "boot_image="):
+        domain = _DOMAIN.search(line.text)
+        if domain:
+            yield KernelFact(domain[1].lower(), domain[1], line)
+        elif "BOOT_IMAGE=" in line.text:
+            yield KernelFact("command line", line.text, line)
+        elif _IOMMU_ON.search(line.text):
+            yield KernelFact("on", line.text, line)

@@ -6,19 +6,29 @@ understood is left alone, so a log that is torn or cut off gives less, and nothi
 
 from __future__ import annotations
 
+import bisect
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from fabriclab.diagnosis.messages import Message
-from fabriclab.importers.lines import Line
+from fabriclab.importers.lines import Line, Source
 
-__all__ = ["Channel", "Device", "Distance", "NcclLog", "Setting", "read_nccl_log"]
+__all__ = [
+    "Channel",
+    "Device",
+    "Distance",
+    "NcclLog",
+    "Setting",
+    "bare_versions",
+    "read_nccl_log",
+]
 
 _SETTING = re.compile(r"(NCCL_\w+|RCCL_\w+|MCCL_\w+) set (?:by environment )?to (.*?)\.?$")
 _VERSION = re.compile(r"[NRM]CCL version (\S+)")
+_BARE_VERSION = re.compile(r"\s*(?:\[[^\]]*\]\s*)?[NRM]CCL version (\d\S*)\s*$")
 _BOOTSTRAP = re.compile(r"Bootstrap ?: Using (\[?\S+?)(?:\[\d+\])?:(\S+?)<\d+>")
 _NETWORK = re.compile(r"Using network (\S.*?)\s*$")
 _DEVICES = re.compile(r"NET/IB ?: Using (.*)")
@@ -34,7 +44,7 @@ _HCA_GDR = re.compile(r"NET/IB ?: GPU Direct RDMA (Enabled|Disabled) for HCA (\d
 _GPU_GDR = re.compile(
     r"GPU Direct RDMA (Enabled|Disabled) for GPU (\w+) / HCA (\w+) \(distance (\d+) (<=|<|>|>=) (\d+)\)"
 )
-_CHANNELS = re.compile(r"(\d+) coll channels")
+_CHANNELS = re.compile(r"(\d{1,6}) (coll channels|p2p channels per peer)")
 _AFFINITY = re.compile(
     r"Affinity for GPU (\d+) is (.*?)\. ?\(GPU affinity = (.*?) ; CPU affinity = (.*?)\)"
 )
@@ -88,6 +98,13 @@ class Channel(NamedTuple):
         return bool(self.network)
 
 
+class Member(NamedTuple):
+    """The process of a rank."""
+
+    host: str
+    pid: int
+
+
 class Affinity(NamedTuple):
     """Processor cores that NCCL lets the process of a GPU use, those near the GPU, and those the job was given."""
 
@@ -101,7 +118,7 @@ class Affinity(NamedTuple):
 
 @dataclass
 class NcclLog:
-    """What the messages of all ranks say.
+    """What the messages of all ranks say. Versions are kept by host, and counts of channels by file.
 
     Parameters
     ----------
@@ -110,7 +127,7 @@ class NcclLog:
     """
 
     messages: list[Message] = field(default_factory=list)
-    versions: dict[str, Line] = field(default_factory=dict)
+    versions: dict[str, dict[str, Line]] = field(default_factory=dict)  # by host, then version
     settings: list[Setting] = field(default_factory=list)
     networks: dict[str, Line] = field(default_factory=dict)
     bootstraps: dict[str, tuple[str, str, Line]] = field(default_factory=dict)  # by host
@@ -122,8 +139,35 @@ class NcclLog:
     channels: list[Channel] = field(default_factory=list)
     gdr_of_nic: list[tuple[bool, str, Line]] = field(default_factory=list)
     distances: list[Distance] = field(default_factory=list)
-    channel_counts: dict[int, Line] = field(default_factory=dict)
+    channel_counts: dict[tuple[str, str, int], Line] = field(
+        default_factory=dict
+    )  # file, kind, count
+    members: dict[str, dict[tuple[int, int], Member]] = field(default_factory=dict)  # by file, rank
     affinities: list[Affinity] = field(default_factory=list)
+
+    @cached_property
+    def run_of(self) -> dict[str, int]:
+        """Number of the run that each file is of; files that say nothing of their ranks are missing.
+
+        Files are of separate runs if a rank of the largest communicator is another process, or another communicator, in
+        each: files of hosts or ranks of one run have no rank in common.
+        """
+        runs: list[dict[tuple[int, int], Member]] = []
+        found = {}
+        for file, members in self.members.items():
+            most = max(ranks for ranks, _ in members)
+            largest = {key: member for key, member in members.items() if key[0] == most}
+            for number, run in enumerate(runs):
+                both = run.keys() & largest.keys()
+                same_size = any(ranks == most for ranks, _ in run)
+                if same_size and all(run[key] == largest[key] for key in both):
+                    run.update(largest)
+                    found[file] = number
+                    break
+            else:
+                found[file] = len(runs)
+                runs.append(dict(largest))
+        return found
 
     @cached_property
     def hosts(self) -> list[str]:
@@ -189,7 +233,32 @@ def _take_setting(log: NcclLog, message: Message) -> None:
 def _take_version(log: NcclLog, message: Message) -> None:
     found = _VERSION.search(message.text)
     if found:
-        log.versions.setdefault(found[1], message.line)
+        log.versions.setdefault(message.host, {}).setdefault(_release(found[1]), message.line)
+
+
+def _release(version: str) -> str:
+    """Return a version without the one of CUDA that it was built for, which some messages leave out."""
+    return version.partition("+")[0].rstrip(".,;)")
+
+
+def bare_versions(source: Source, said: Sequence[Message]) -> Iterator[tuple[str, str, Line]]:
+    """Yield the versions in lines without a speaker, with the host that speaks last before them.
+
+    Parameters
+    ----------
+    source : Source
+        A file or text.
+    said : sequence of Message
+        Its messages.
+    """
+    if not said or not source.holds("ccl version"):
+        return
+    numbers = [message.line.number for message in said]
+    for line in source.lines_with("ccl version"):
+        found = _BARE_VERSION.match(line.text)
+        if found:
+            at = bisect.bisect_left(numbers, line.number)
+            yield said[max(0, at - 1)].host, _release(found[1]), line
 
 
 def _take_bootstrap(log: NcclLog, message: Message) -> None:
@@ -224,6 +293,8 @@ def _take_shape(log: NcclLog, message: Message) -> None:
     comm = _COMM.search(message.text)
     if comm:
         log.ranks = max(log.ranks, int(comm[2]))
+        of_file = log.members.setdefault(message.line.file, {})
+        of_file.setdefault((int(comm[2]), int(comm[1])), Member(message.host, message.pid))
 
 
 def _take_channel(log: NcclLog, message: Message) -> None:
@@ -272,9 +343,8 @@ def _take_gdr(log: NcclLog, message: Message) -> None:
 
 
 def _take_counts(log: NcclLog, message: Message) -> None:
-    found = _CHANNELS.search(message.text)
-    if found:
-        log.channel_counts.setdefault(int(found[1]), message.line)
+    for count, kind in _CHANNELS.findall(message.text):
+        log.channel_counts.setdefault((message.line.file, kind, int(count)), message.line)
 
 
 def _take_affinity(log: NcclLog, message: Message) -> None:

@@ -74,6 +74,8 @@ def left_out(diagnosis: Findings) -> list[str]:
     for name in diagnosis.case.unread:
         if name not in shown:
             found.append(text("doctor.unread", name=name))
+    for line in diagnosis.case.no_rows:
+        found.append(text("doctor.no_row", line=f"{line.file}:{line.number}"))
     return found
 
 
@@ -88,7 +90,7 @@ def no_suspect(diagnosis: Findings) -> list[str]:
         missing.append("nvidia-smi topo -m")
     if not diagnosis.case.ports:
         missing.append("ibstat, ibv_devinfo")
-    if not diagnosis.case.tables:
+    if not diagnosis.case.tables and not diagnosis.case.no_rows:
         missing.append("nccl-tests")
     if missing:
         lines.append(text("doctor.more", files=", ".join(missing)))
@@ -155,7 +157,7 @@ def suspect_facts(suspect: Suspect, diagnosis: Findings) -> list[tuple[str, str]
     because = "doctor.means" if suspect.cause_id == HEALTHY else "doctor.because"
     facts.append((because, cause_words(suspect.cause_id, "because")))
     facts.append(("doctor.action", cause_words(suspect.cause_id, "action")))
-    setting = cause_words(suspect.cause_id, "setting")
+    setting = suspect.typed
     if setting:
         facts.append(("doctor.setting", setting))
     slow = [each for each in diagnosis.comparisons if each.healthy is False]

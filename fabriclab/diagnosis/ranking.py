@@ -8,7 +8,7 @@ from fabriclab import registry
 from fabriclab.diagnosis.case import Case
 from fabriclab.diagnosis.comparison import Comparison
 from fabriclab.diagnosis.suspects.network import rdma_came_up
-from fabriclab.diagnosis.suspicion import Suspicion, cause_words
+from fabriclab.diagnosis.suspicion import Suspicion, cause_words, causes
 from fabriclab.importers.lines import Line
 
 __all__ = ["HEALTHY", "Suspect", "rank"]
@@ -57,6 +57,8 @@ _SLOWS = {
     "hash_collisions",
     "p2p_disabled",
 }
+_CHOSEN = ("p2p_disabled", "shm_disabled")  # costs speed, and stops no run
+_AT_MOST = 0.39  # how sure we are that one of them made a run fail
 _STOPPED = 0.35  # from here on a cause that stops runs counts as seen
 _HARMLESS = ("iommu=pt",)  # in warnings that healthy runs print, too
 _FACT = 0.85  # a cause this sure stays a finding in a run that is fast enough
@@ -82,6 +84,10 @@ class Suspect(NamedTuple):
         What the line or the figures say, in words.
     gain : float
         How many times as fast the largest size would be by the model or the earlier run; 1 if unknown.
+    unset : tuple of str
+        Variables to unset, which the files show to be set.
+    also : str
+        A setting that helps because of the sign that was seen; empty if there is none.
     """
 
     cause_id: str
@@ -89,6 +95,8 @@ class Suspect(NamedTuple):
     where: Line | None
     why: str
     gain: float
+    unset: tuple[str, ...] = ()
+    also: str = ""
 
     @property
     def title(self) -> str:
@@ -98,7 +106,14 @@ class Suspect(NamedTuple):
     @property
     def setting(self) -> str:
         """The variable or command to try; the action where there is none."""
-        return cause_words(self.cause_id, "setting") or cause_words(self.cause_id, "action")
+        return self.typed or cause_words(self.cause_id, "action")
+
+    @property
+    def typed(self) -> str:
+        """The variable or command to try, as it is typed; empty where there is none."""
+        unset = f"unset {' '.join(self.unset)}" if self.unset else ""
+        parts = (unset, cause_words(self.cause_id, "setting"), self.also)
+        return "; ".join(part for part in parts if part)
 
     @property
     def evidence(self) -> str:
@@ -131,6 +146,12 @@ def rank(case: Case, comparisons: list[Comparison]) -> list[Suspect]:
             if cause in _SLOWS:
                 weights[cause] *= _TAKEN
 
+    if case.failure and not case.measured:
+        for cause in weights:  # somebody set these for a test, or every such machine prints them
+            where = strongest[cause].where
+            if cause in _CHOSEN or (cause == "fallback_to_sockets" and _is_notice(where)):
+                weights[cause] = min(weights[cause], _AT_MOST)
+
     states = [each.healthy for each in comparisons if each.healthy is not None]
     fast = bool(states) and all(states)
     if fast:
@@ -144,11 +165,29 @@ def rank(case: Case, comparisons: list[Comparison]) -> list[Suspect]:
         if weight >= _LEAST:
             suspicion = strongest[cause]
             possible = _NO_GAIN if cause in _STOPS else gain
-            found.append(Suspect(cause, weight, suspicion.where, suspicion.why, possible))
+            unset = _to_unset(case, cause)
+            shown = (suspicion.where, suspicion.why)
+            found.append(Suspect(cause, weight, *shown, possible, unset, suspicion.also))
     health = _health(case, comparisons, fast, states)
     if health and (fast or not any(suspect.sure > _QUIET for suspect in found)):
         found.append(health)
     return sorted(found, key=lambda suspect: -suspect.sure)
+
+
+def _to_unset(case: Case, cause: str) -> tuple[str, ...]:
+    """Return the variables that cause it and are set, in the files, to a value that does."""
+    found = []
+    for entry in causes()[cause].get("unset", ()):
+        name, _, value = entry.partition("=")
+        given = case.setting(name)
+        if given and (not value or given[0].strip().lower() == value):
+            found.append(name)
+    return tuple(found)
+
+
+def _is_notice(where: Line | None) -> bool:
+    """Return whether a line only tells which network was found, as it does on every machine without RDMA."""
+    return where is not None and "WARN" not in where.text and " set by " not in where.text
 
 
 def _ruled_out(case: Case) -> set[str]:
@@ -187,7 +226,7 @@ def _health(
         why = f"{best.table.peak:.3g} GB/s at the largest sizes; expected by {best.by}"
         return Suspect(HEALTHY, _HEALTHY * 0.93, best.table.line, why, 1.0)
     below = any(each.rows and each.rows[-1].state == "below" for each in comparisons)
-    if states or wrong or below:
+    if states or wrong or below or (case.no_rows and not case.measured):
         return None
     loud = [m for m in case.log.warnings if not any(word in m.text for word in _HARMLESS)]
     quiet = not loud and not case.timeouts

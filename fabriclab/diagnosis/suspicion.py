@@ -16,13 +16,15 @@ __all__ = ["Suspicion", "cause_words", "causes"]
 class Suspicion(NamedTuple):
     """A cause of `causes`, how sure we are of it (0 to 1), the line that shows it best, and why, in words.
 
-    ``where`` is empty if no single line shows it.
+    ``where`` is empty if no single line shows it. ``also`` is a setting that helps where this sign is seen, and not
+    with every other sign of the cause.
     """
 
     cause: str
     sure: float
     where: Line | None
     why: str = ""
+    also: str = ""
 
 
 @cache

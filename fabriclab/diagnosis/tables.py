@@ -14,6 +14,7 @@ __all__ = [
     "BandwidthTable",
     "Pair",
     "PerftestRow",
+    "headings_without_rows",
     "read_bandwidths",
     "read_pairs",
     "read_perftest",
@@ -21,7 +22,7 @@ __all__ = [
 
 _TEST = re.compile(
     r"(?<![a-z])(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|reduce|send_?recv)"
-    r"(?:_perf|_bench|_test)?\b"
+    r"(?:_perf|_bench|_test)?(?:\b|(?=_\d))"
 )
 _CANONICAL = {
     "allreduce": "all_reduce",
@@ -44,6 +45,9 @@ _BEFORE_PAIRS = 1_000  # lines without a pair, after which a text is taken for a
 _MISSING = -1  # a column that is not there
 _NODE = re.compile(r"^[A-Za-z][\w.\-]*\d[\w.\-]*$")
 _PERFTEST_ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s*$")
+_PERFTEST_MTU = re.compile(
+    r"\bMtu\s*:\s*(\d{1,6})\[B\]|\bib_\w+_(?:bw|lat)\b.*\s(?:-m|--mtu[ =])\s*(\d{1,6})\b"
+)
 _PERFTEST_DEVICE = re.compile(r"Device\s*:\s*(\S+)")
 
 
@@ -129,11 +133,12 @@ class Pair(NamedTuple):
 
 
 class PerftestRow(NamedTuple):
-    """A row of perftest: device (empty if not printed), average rate [Gb/s], and line."""
+    """A row of perftest: device (empty if not printed), average rate [Gb/s], line, and MTU [B] (0 if not printed)."""
 
     device: str
     rate: float
     line: Line
+    mtu: int = 0
 
 
 def read_bandwidths(source: Source) -> Scan[BandwidthTable]:
@@ -189,6 +194,19 @@ def _of_tests(source: Source) -> Scan[BandwidthTable]:
             table.add(row.line, row.size, figures.algbw, figures.busbw)
             table.wrong += figures.wrong > 0
     return Scan(tuple(tables), tuple(unread))
+
+
+def headings_without_rows(source: Source) -> list[Line]:
+    """Return the headings of tables of nccl-tests that nothing follows, neither a row nor a message of a failure.
+
+    Parameters
+    ----------
+    source : Source
+        A file or text.
+    """
+    if not source.holds("algbw") or source.holds("test failure", "test nccl failure"):
+        return []
+    return [table.line for table in scan_nccl_tests(source) if not table.rows]
 
 
 def _of_columns(source: Source) -> list[BandwidthTable]:
@@ -351,7 +369,11 @@ def read_perftest(source: Source) -> list[PerftestRow]:
         return rows
     device = ""
     gbits = False
+    mtu = 0
     for line in source.lines:
+        printed = _PERFTEST_MTU.search(line.text)
+        if printed:
+            mtu = int(printed[1] or printed[2])
         named = _PERFTEST_DEVICE.search(line.text)
         if named:
             device = named[1]
@@ -360,5 +382,5 @@ def read_perftest(source: Source) -> list[PerftestRow]:
             continue
         found = _PERFTEST_ROW.match(line.text)
         if found and gbits:
-            rows.append(PerftestRow(device, float(found[4]), line))
+            rows.append(PerftestRow(device, float(found[4]), line, mtu))
     return rows

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from fabriclab.diagnosis.case import Case
 from fabriclab.diagnosis.suspicion import Suspicion
 from fabriclab.gpudirect.tools import CLASSES
+from fabriclab.importers.lines import Line
 from fabriclab.registry import register
 
 _BOARD = re.compile(r"SXM|HGX|MI2\d\d|MI3\d\d|NVL|B200|B300|GB200|GH200", re.IGNORECASE)
@@ -32,7 +33,22 @@ def gpudirect_of_each_nic(case: Case) -> Iterator[Suspicion]:
             why += ", though nvidia_peermem is loaded"
         yield Suspicion("gdr_off", 0.92, states[0][2], why)
     elif outside and not used and not case.log.distances and not states:
-        yield Suspicion("gdr_off", 0.45, outside[0].line, "no channel between servers has GDRDMA")
+        why = "no channel between servers has GDRDMA"
+        listed = _modules_without_peer_memory(case)
+        if listed:
+            why += f", and {listed.file} lists the kernel's modules without one for peer memory"
+        yield Suspicion("gdr_off", 0.8 if listed else 0.45, outside[0].line, why)
+
+
+def _modules_without_peer_memory(case: Case) -> Line | None:
+    """Return a line of a list of modules that has the GPU's and none for peer memory; None if none is such a list."""
+    if any("peer" in module.name for module in case.modules):
+        return None
+    if any("grep" in line.text and "peer" not in line.text for line in case.lines_with("lsmod")):
+        return None  # it was not asked for
+    if next(case.lines_with("dma-buf is available"), None):
+        return None  # it is not needed
+    return next((module.line for module in case.modules if module.name == "nvidia"), None)
 
 
 @register("suspect", "distance of GPU and NIC")
@@ -142,3 +158,30 @@ def a_run_that_hangs_with_the_iommu(case: Case) -> Iterator[Suspicion]:
     line = next((line for line in case.lines_with("iommu=pt") if "issing" in line.text), None)
     if line and not case.tables:
         yield Suspicion("iommu", 0.6, line, "and the run prints no result")
+
+
+@register("suspect", "a table without a row")
+def a_table_without_a_row(case: Case) -> Iterator[Suspicion]:
+    """Suspect the IOMMU if a test starts and never prints a row, and its GPUs write into each other's memory.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    direct = [channel for channel in case.log.inside_channels if channel.via.startswith("P2P")]
+    if not case.no_rows or case.measured or case.failure or not direct:
+        return
+    hangs = "the test starts and prints no row, with channels from GPU to GPU"
+    line = next((fact.line for fact in case.kernel if fact.kind == "command line"), None)
+    passes = line is not None and re.search(r"iommu=(?:pt|off)|iommu\.passthrough=1", line.text)
+    translated = [fact for fact in case.kernel if fact.kind == "translated"]
+    if translated and not passes:
+        why = f"the IOMMU translates, and {hangs}"
+        yield Suspicion("iommu", 0.75, translated[0].line, why)
+    elif not passes and any(fact.kind == "on" for fact in case.kernel):
+        where = next(fact.line for fact in case.kernel if fact.kind == "on")
+        yield Suspicion("iommu", 0.6, where, f"the IOMMU is on, and {hangs}")
+    elif not passes and not any(fact.kind == "passthrough" for fact in case.kernel):
+        yield Suspicion("iommu", 0.42, case.no_rows[0], hangs)
+    yield Suspicion("acs", 0.3, case.no_rows[0], hangs)

@@ -1,9 +1,12 @@
 """What the host gives the processes: shared memory, cores, channels, one version of the library."""
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Mapping
 
 from fabriclab.diagnosis.case import Case
+from fabriclab.diagnosis.comparison import slower_runs
 from fabriclab.diagnosis.suspicion import Suspicion
+from fabriclab.importers.lines import Line
 from fabriclab.registry import register
 
 _SMALL = 2.0**30  # [B]; containers have 64 MiB unless told otherwise
@@ -59,7 +62,9 @@ def cores_of_the_processes(case: Case) -> Iterator[Suspicion]:
 
 @register("suspect", "versions")
 def versions(case: Case) -> Iterator[Suspicion]:
-    """Suspect the versions of the library if there are several.
+    """Suspect the versions of the library if hosts have different ones.
+
+    One host that has two of them was measured with both, as in a comparison of versions.
 
     Parameters
     ----------
@@ -67,12 +72,16 @@ def versions(case: Case) -> Iterator[Suspicion]:
         What the files say.
     """
     found = case.log.versions
-    if len(found) > 1:
-        first, second = list(found)[:2]
-        failed = bool(case.log.warnings)
-        yield Suspicion(
-            "version_mismatch", 0.8 if failed else 0.5, found[second], f"{first} and {second}"
-        )
+    for (host, of_host), (other, of_other) in itertools.combinations(found.items(), 2):
+        if of_host.keys() & of_other.keys():
+            continue
+        (first, before), (second, line) = next(iter(of_host.items())), next(iter(of_other.items()))
+        runs = {case.log.run_of.get(each.file, 0) for each in (before, line)}
+        if len(runs) > 1 and not case.failure:
+            continue  # two runs that both went well
+        why = f"{host} has {first}, {other} has {second}"
+        yield Suspicion("version_mismatch", 0.8 if case.log.warnings else 0.5, line, why)
+        return
 
 
 @register("suspect", "channels that are allowed")
@@ -90,9 +99,30 @@ def channels_that_are_allowed(case: Case) -> Iterator[Suspicion]:
         yield Suspicion(
             "fewer_channels", 0.88 if few else 0.5, limit[1], f"at most {limit[0].strip()}"
         )
-    counts = case.log.channel_counts
-    if len(counts) > 1:
-        least = min(counts)
-        yield Suspicion(
-            "fewer_channels", 0.6, counts[least], f"{least} here, {max(counts)} on other ranks"
-        )
+    plans: dict[tuple[int, str], dict[int, Line]] = {}  # lines by run and kind, then count
+    for (file, kind, count), line in case.log.channel_counts.items():
+        plan = plans.setdefault((case.log.run_of.get(file, 0), kind), {})
+        plan.setdefault(count, line)
+    for (_, kind), counts in plans.items():
+        if len(counts) > 1 and kind == "coll channels":
+            least = min(counts)
+            why = f"{least} here, {max(counts)} on other ranks"
+            yield Suspicion("fewer_channels", 0.6, counts[least], why)
+    yield from _plans_of_runs(case, plans)
+
+
+def _plans_of_runs(
+    case: Case, plans: Mapping[tuple[int, str], Mapping[int, Line]]
+) -> Iterator[Suspicion]:
+    """Suspect too few channels if runs of one test differ in rate, and their logs in the plan of channels."""
+    if not any(slower_runs(case)):
+        return
+    for kind in dict.fromkeys(kind for _, kind in plans):
+        most = {run: max(counts) for (run, each), counts in plans.items() if each == kind}
+        fewest = min(most, key=lambda run: most[run])
+        if most[fewest] < max(most.values()):
+            line = plans[fewest, kind][most[fewest]]
+            why = f"{most[fewest]} {kind} in this run, {max(most.values())} in another"
+            yield Suspicion(
+                "fewer_channels", 0.7, line, f"{why}, and runs of one test differ in rate"
+            )

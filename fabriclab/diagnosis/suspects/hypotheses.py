@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from fabriclab.diagnosis.case import Case
 from fabriclab.diagnosis.cluster import system_of
-from fabriclab.diagnosis.comparison import compare, estimates
+from fabriclab.diagnosis.comparison import Estimates, Row, compare, estimates
 from fabriclab.diagnosis.suspicion import Suspicion
 from fabriclab.registry import register
 from fabriclab.systems import System
@@ -57,6 +57,7 @@ def faults_that_fit_the_rate(case: Case) -> Iterator[Suspicion]:
     cluster = system_of(case)
     if cluster is None:
         return
+    sound = estimates(cluster)
     models = []
     for each in hypotheses(cluster):
         try:
@@ -70,12 +71,19 @@ def faults_that_fit_the_rate(case: Case) -> Iterator[Suspicion]:
         table = comparison.table
         # Without a word on the NICs, the servers may simply have fewer of them.
         sure = _FITS if comparison.healthy is False else _UNKNOWN
+        if _fits(sound, table.collective, row):
+            continue  # it takes no fault to be as slow
         for each, estimated in models:
-            try:
-                estimate = estimated(table.collective, row.size)
-            except (ValueError, TypeError, KeyError):
-                continue
-            moved = estimate.busbw * estimate.time / _GB
-            if moved / estimate.high <= row.measured <= moved / estimate.low:
+            if _fits(estimated, table.collective, row):
                 why = f"{row.measured:.3g} GB/s is what the model gives {each.words}"
                 yield Suspicion(each.cause, sure, table.line, why)
+
+
+def _fits(estimated: Estimates, collective: str, row: Row) -> bool:
+    """Return whether a measured rate is within the band of a model."""
+    try:
+        estimate = estimated(collective, row.size)
+    except (ValueError, TypeError, KeyError):
+        return False
+    moved = estimate.busbw * estimate.time / _GB
+    return moved / estimate.high <= row.measured <= moved / estimate.low

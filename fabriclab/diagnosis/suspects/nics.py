@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from fabriclab import catalog
 from fabriclab.diagnosis.case import Case
+from fabriclab.diagnosis.nccl_log import Channel
 from fabriclab.diagnosis.suspicion import Suspicion
 from fabriclab.importers.lines import Line
 from fabriclab.registry import register
@@ -13,6 +14,7 @@ _NIC = re.compile(r"mellanox|connectx|broadcom|ethernet|infiniband|network", re.
 _FAILED_DEVICE = re.compile(
     r"\bon ((?:mlx\d_|bnxt_re|roce|rdma|ionic_)\w+)\b.*?(?:timed out|failed)"
 )
+_USUAL_MTU = 1500  # of Ethernet: IEEE 802.3; a larger one was set on purpose
 _ONE_LANE = 30.0  # Gb/s of PCIe Gen5 per lane and direction, of which about 9/10 reach the wire: 27
 _USABLE = 0.9
 _GB = 1e9
@@ -30,16 +32,19 @@ def nics_of_the_channels(case: Case) -> Iterator[Suspicion]:
         What the files say.
     """
     listed = max((len(of_host) for of_host in case.log.devices.values()), default=0)
-    outside = [c for c in case.log.outside_channels if c.network.lower() != "socket"]
-    used = {channel.device for channel in outside}
-    if listed > 1 and len(used) == 1 and len({c.number for c in outside}) > 1:
-        sure = 0.9 if case.log.local_ranks != 1 or listed > 2 else 0.7
-        far = any(not pair.enabled for pair in case.log.distances)
-        if far and listed <= 2:
-            sure = 0.5  # the other one may be no NIC for GPUs
-        yield Suspicion(
-            "one_nic_used", sure, outside[-1].line, f"all channels use NIC {used.pop()} of {listed}"
-        )
+    runs: dict[int, list[Channel]] = {}
+    for channel in case.log.outside_channels:
+        if channel.network.lower() != "socket":
+            runs.setdefault(case.log.run_of.get(channel.line.file, 0), []).append(channel)
+    for outside in runs.values():
+        used = {channel.device for channel in outside}
+        if listed > 1 and len(used) == 1 and len({c.number for c in outside}) > 1:
+            sure = 0.9 if case.log.local_ranks != 1 or listed > 2 else 0.7
+            far = any(not pair.enabled for pair in case.log.distances)
+            if far and listed <= 2:
+                sure = 0.5  # the other one may be no NIC for GPUs
+            why = f"all channels use NIC {used.pop()} of {listed}"
+            yield Suspicion("one_nic_used", sure, outside[-1].line, why)
 
 
 @register("suspect", "two functions of one adapter")
@@ -107,7 +112,8 @@ def ports_that_are_down(case: Case) -> Iterator[Suspicion]:
     case : Case
         What the files say.
     """
-    for file, ports in case.ports.items():
+    for file, of_file in case.ports.items():
+        ports = case.ports_of_job(of_file)
         down = [port for port in ports if not port.up]
         if not down or len(down) == len(ports):
             continue
@@ -132,14 +138,20 @@ def ports_that_are_down(case: Case) -> Iterator[Suspicion]:
 
 @register("suspect", "rates of ports")
 def rates_of_ports(case: Case) -> Iterator[Suspicion]:
-    """Suspect a link below the others if an active port runs at a lower rate than most of them.
+    """Suspect a link below the others if an active port that the job may use runs at a lower rate than most of them.
 
     Parameters
     ----------
     case : Case
         What the files say.
     """
-    ports = [port for of_file in case.ports.values() for port in of_file if port.up and port.rate]
+    used = {device.name for of_host in case.log.devices.values() for device in of_host.values()}
+    ports = []
+    for of_file in case.ports.values():
+        known = used & {port.device for port in of_file}  # else the job ran on another host's ports
+        for port in case.ports_of_job(of_file):
+            if port.up and port.rate and (not known or port.device in known):
+                ports.append(port)
     for port in ports:
         entry = CARDS.get(port.card)
         if entry and port.rate < round(8 / _GB * catalog.value("nics", entry, "throughput")):
@@ -209,3 +221,46 @@ def mtus(case: Case) -> Iterator[Suspicion]:
             if other[0] != each.mtu:
                 why = f"{each.name}: {each.mtu} here, {other[0]} in {other[1]}"
                 yield Suspicion("mtu_mismatch", 0.85, each.line, why)
+
+
+@register("suspect", "probes of the MTU")
+def probes_of_the_mtu(case: Case) -> Iterator[Suspicion]:
+    """Suspect the MTU if small packets pass and large ones are lost, be it of ping or of RDMA, or a switch takes less.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    for ping in case.pings:
+        passed = [
+            p for p in case.pings if p.address == ping.address and p.received and p.size < ping.size
+        ]
+        if ping.sent and not ping.received and passed:
+            why = f"packets with {ping.size} B of data are lost, those with {passed[0].size} B pass"
+            yield Suspicion("mtu_mismatch", 0.92, ping.line, why)
+            break
+    interfaces = [each for of_file in case.interfaces.values() for each in of_file if each.up]
+    sizes = [(each.name, each.mtu) for each in interfaces]
+    sizes += [(each.name, each.mtu) for each in case.host_mtus]
+    of_host = []
+    for name, mtu in sizes:
+        if mtu > _USUAL_MTU and not name.startswith(("lo", "ib", "docker")):
+            of_host.append(mtu)
+    active = []
+    for ports in case.ports.values():
+        for of_rdma in case.ports_of_job(ports):
+            if of_rdma.up and of_rdma.layer == "Ethernet" and of_rdma.mtu.isdecimal():
+                active.append(int(of_rdma.mtu))
+    largest = max((*of_host, *active), default=0)
+    up = [port for port in case.switch_ports if port.up]
+    small = [port for port in up if port.mtu < largest]
+    if small and 2 * len(small) >= len(up):
+        takes = f"{len(small)} of {len(up)} ports of the switch take {small[0].mtu} B"
+        why = f"the host sends up to {largest} B, and {takes}"
+        yield Suspicion("mtu_mismatch", 0.88 if case.failure else 0.7, small[0].line, why)
+    largest = max(active, default=0)
+    tried = [row for row in case.perftest if 0 < row.mtu < largest and row.rate > 0]
+    if tried and case.failure:
+        why = f"RDMA runs with an MTU of {tried[0].mtu} B, and the job, whose ports have {largest} B, fails"
+        yield Suspicion("mtu_mismatch", 0.7, tried[0].line, why)

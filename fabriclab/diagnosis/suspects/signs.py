@@ -24,7 +24,7 @@ def signs(case: Case) -> Iterator[Suspicion]:
                 continue
             line = _first(case, sign["word"], sign["pattern"])
             if line:
-                yield Suspicion(cause, sign["sure"], line)
+                yield Suspicion(cause, sign["sure"], line, also=sign.get("also", ""))
 
 
 def _first(case: Case, word: str, pattern: str) -> Line | None:
