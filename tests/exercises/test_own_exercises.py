@@ -283,6 +283,20 @@ def test_a_missing_text_is_named_and_costs_no_points(
     assert wrong.data["named"] == "bytes taken for bits" and str(wrong)
 
 
+# A number on the way whose only wrong answer is right in one of its two cases.
+NUMBER = """[queues-number]
+kind = "number"
+title = "x"
+prompt = "{n}?"
+explanation = "x"
+hints = ["x", "x", "x"]
+formula = "n * n"
+unit = "B"
+quantities.n = ["4", "1"]
+wrong = [{ formula = "n", mistake = "m", misconception = "x" }]
+
+#"""
+
 BLOCKING = [
     ("questions.toml", "points = 10", "", "key", {"id": "queues-a", "key": "points"}),
     ("questions.toml", "points = 10", "points = 12", "points", {"cell": "10", "file": "12"}),
@@ -338,6 +352,23 @@ BLOCKING = [
     ("queues.ipynb", '"grade_id": "queues-a"', '"grade_id": "queues-b"', "stray", {}),
     ("queues.ipynb", '"grade_id": "queues-a"', '"grade_id": "queues-setup"', "twice", {}),
     ("queues.ipynb", '"grade_id": "queues-setup"', '"grade_id": ""', "no_setup", {}),
+    ("queues.ipynb", ", drain)", ", dry)", "not_passed", {"function": "drain"}),
+    ("queues.ipynb", "queues-rates\\", "queues-x\\", "asks_unknown", {"id": "queues-x"}),
+    ("questions.toml", "points = 10", "points = 0", "no_points", {"points": "0"}),
+    ("questions.toml", "points = 10", "points = -1", "no_points", {"points": "-1"}),
+    (
+        "questions.toml",
+        'option = "twice as long"',
+        'option = "half as long"',
+        "right",
+        {"mistake": "only arrivals counted"},
+    ),
+    ("questions.toml", "# Question a", NUMBER, "right", {"setting": "n = 1"}),
+    ("questions.toml", "# Question a", NUMBER.replace('"B"', '"bites"'), "aside", {}),
+    ("judge.py", 'question = "queues-a"', 'question = "queues-b"', "other", {"name": "Drain"}),
+    ("judge.py", "return queued / (leaving + arriving)", "return 1 / 0", "no_number", {}),
+    ("judge.py", "        return queued / (leaving + arriving)", "", "judge", {}),
+    ("judge.py", "rng.integers(1, 100)", "__import__('random').random() * 100", "redrawn", {}),
     ("queues.ipynb", '"grade_id": "queues-a-test"', '"grade_id": ""', "no_test", {}),
     ("queues.ipynb", "queues-rates\\", "queues-x\\", "not_asked", {"id": "queues-rates"}),
     (
@@ -384,6 +415,21 @@ def test_a_file_that_is_missing_is_named(queues, capsys):
     [
         ("judge.py", "class Drain(", "class Drain[", r"judge\.py, line \d+: .*SyntaxError"),
         ("judge.py", "    within = 0.01", "    within = one", r"judge\.py, line \d+: .*NameError"),
+        (
+            "judge.py",
+            "    within = 0.01",
+            '    within = "1 %"',
+            r"line \d+: .*within must be a number",
+        ),
+        ("judge.py", 'unit = "s"', 'unit = "sec"', r"line \d+: Drain: unit must be one of s, B"),
+        ("judge.py", '@slip("rates added")', "@slip", r"line \d+: a slip needs a short name"),
+        ("judge.py", '"rates added"', '"arrivals forgotten"', "two slips have the name"),
+        (
+            "questions.toml",
+            "# Question a",
+            NUMBER.replace("n * n", "n x n"),
+            "'n x n' cannot be read",
+        ),
         ("judge.py", '"queues-a", example', '"drain-a", example', "do not begin with queues-"),
         ("judge.py", '"queues-a", example', '"queues-b", example', "write .queues-b. into"),
         ("questions.toml", "# Question a", "[queues-c]\nfunctions = []\npoints = 1\n#", "no judge"),
@@ -478,6 +524,28 @@ def test_a_mistake_is_named_with_its_sentence_in_one_line():
     assert any(sentence("ex.high").fullmatch(said) for said in larger.seen)
     files.remove("square")
     assert misconception("square-a", "doubled") == ""
+
+
+def test_an_exact_answer_is_never_shown_as_if_it_were_right():
+    off = verdict(lambda x: x * x + 0.001)
+    (seen,) = off.seen
+    assert ".001" in seen
+
+
+def test_a_question_whose_cells_are_gone_is_one_finding_that_says_what_to_do(queues):
+    assert run("new-exercise", "queues", "--question", "b") == 0
+    book = book_of(queues / "queues.ipynb")
+    book["cells"] = [cell for cell in book["cells"] if not cell["id"].startswith("queues-b")]
+    (queues / "queues.ipynb").write_text(json.dumps(book), encoding="utf-8")
+    found = [finding.said for finding in check_exercise.findings(queues)]
+    assert found == [text("own.check.no_cells", id="queues-b")]
+
+
+def test_files_that_an_editor_on_windows_wrote_are_read(queues):
+    for name in ("judge.py", "questions.toml"):
+        held = (queues / name).read_bytes().replace(b"\n", b"\r\n")
+        (queues / name).write_bytes(b"\xef\xbb\xbf" + held)
+    assert check_exercise.findings(queues) == []
 
 
 def test_a_mistake_that_leads_to_no_number_is_none():

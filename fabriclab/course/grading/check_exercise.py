@@ -2,7 +2,9 @@
 
 import argparse
 import ast
+import itertools
 import json
+import re
 import sys
 import tomllib
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -12,9 +14,11 @@ from typing import Any, NamedTuple
 from fabriclab.course import judges
 from fabriclab.course.judges import JudgedQuestion, Unanswered
 from fabriclab.course.judges.shared.function_parts import FunctionPart
+from fabriclab.course.judges.shared.numbers import near
 from fabriclab.course.judges.shared.parts import Observer, QuestionPart
-from fabriclab.course.questions import files, own
-from fabriclab.course.shown import InputRefused, refuse_if
+from fabriclab.course.questions import Question, files, find, own
+from fabriclab.course.shown import InputRefused, quantity, refuse_if
+from fabriclab.formulas import evaluate
 from fabriclab.texts import text
 
 from . import works
@@ -97,8 +101,11 @@ def findings(folder: Path) -> list[Finding]:
         problem = str(error) if isinstance(error, ValueError) else repr(error)
         return [*found, _finding("notebook", error=problem)]
     found += _wrong_options(entries)
-    code = ast.parse((folder / own.JUDGE).read_text(encoding="utf-8"))
+    found += _on_the_way(entries)
+    code = ast.parse((folder / own.JUDGE).read_text(encoding="utf-8-sig"))
     literals = {node.value for node in ast.walk(code) if isinstance(node, ast.Constant)}
+    # What is said of these questions explains why their solution has no points.
+    explained = entries.keys() - _marks(book).keys()
     # An error in a judge costs the author one finding instead of a traceback.
     for question in judges.exercise(folder.name):
         try:
@@ -106,8 +113,10 @@ def findings(folder: Path) -> list[Finding]:
             found += _judging(question)
         except Exception as error:
             said = f"{type(error).__name__}: {error}"
-            found.append(_finding("judge", id=question.id, error=said))
-    found += _solved(folder, book)
+            line = own.line(error, folder / own.JUDGE)
+            found.append(_finding("judge", id=question.id, error=said, line=line))
+            explained.add(question.id)
+    found += _solved(folder, book, explained)
     return found
 
 
@@ -124,7 +133,7 @@ def _points(name: str) -> int:
 
 def _entries(path: Path) -> dict[str, Mapping[str, Any]]:
     """Return the entries of a file of questions as they stand, without defaults."""
-    content = tomllib.loads(path.read_text(encoding="utf-8"))
+    content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     return {id: entry for id, entry in content.items() if isinstance(entry, dict)}
 
 
@@ -153,6 +162,9 @@ def _keys(entries: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
         for key in needed:
             if key not in _TEXTS and key not in entry:
                 yield _finding("key", id=id, key=key)
+        points = entry.get("points", 1)
+        if kind is None and isinstance(points, int | float) and points <= 0:
+            yield _finding("no_points", id=id, points=points)
         for key in entry:
             if key not in (*needed, *optional, *_TEXTS):
                 yield _finding("unused", id=id, key=key)
@@ -169,6 +181,37 @@ def _wrong_options(entries: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding
                 yield _finding("slip", blocks=False, id=id, mistake=wrong["mistake"])
 
 
+def _on_the_way(entries: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
+    """Yield questions on the way that cannot be asked, and their wrong answers that count as right."""
+    for id, entry in entries.items():
+        if entry.get("kind") not in ("choice", "number", "pick"):
+            continue
+        try:
+            for mistake, given in _counted_as_right(find(id)).items():
+                setting = ", ".join(f"{name} = {value}" for name, value in given.items()) or "-"
+                yield _finding("right", id=id, mistake=mistake, setting=setting)
+        except Exception as error:
+            said = (
+                str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+            )
+            yield _finding("aside", id=id, error=said)
+
+
+def _counted_as_right(question: Question) -> dict[str, Mapping[str, str]]:
+    """Return each wrong answer that is right, too, with the quantities of the first case in which it is."""
+    if question.kind == "choice":
+        return {wrong.mistake: {} for wrong in question.wrong if wrong.option == question.right}
+    quantity(question.unit)  # raises if there is no such unit
+    found = dict[str, Mapping[str, str]]()
+    for values in itertools.product(*question.params.values()):
+        given = dict(zip(question.params, values, strict=True))
+        names, _ = question.fill(given)
+        for wrong in question.wrong:
+            if near(evaluate(wrong.formula, names), question.key(given), question.tolerance):
+                found.setdefault(wrong.mistake, given)
+    return found
+
+
 def _sentences(
     question: JudgedQuestion, entry: Mapping[str, Any], literals: Container[object]
 ) -> Iterator[Finding]:
@@ -180,6 +223,10 @@ def _sentences(
     for part in _observed(question, judges.PRACTICE, _unanswered).parts:
         if isinstance(part, FunctionPart):
             mistakes |= part.slips().keys()
+            if part.question != question.id:
+                name = type(part).__name__
+                yield _finding("other", id=question.id, name=name, question=part.question)
+                return  # its sentences are noted for that question
     for mistake in sorted(mistakes):
         if not files.misconception(question.id, mistake):
             yield _finding("slip", blocks=False, id=question.id, mistake=mistake)
@@ -193,15 +240,14 @@ def _sentences(
 
 def _cells(name: str, book: Book, entries: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
     """Yield what is wrong with the cells of a notebook."""
-    marks = dict[str, Mapping[str, Any]]()
+    marks = _marks(book)
     code = ""
+    before = set[str]()
     for place, cell in enumerate(book["cells"]):
-        about = cell["metadata"].get("nbgrader", {})
-        id = about.get("grade_id", "")
-        if id and id in marks:
+        id = cell["metadata"].get("nbgrader", {}).get("grade_id", "")
+        if id and id in before:
             yield _finding("twice", id=id)
-        if id:
-            marks[id] = about
+        before.add(id)
         if cell["cell_type"] == "code":
             code += "".join(cell["source"]) + "\n"
             if cell.get("outputs"):
@@ -212,6 +258,9 @@ def _cells(name: str, book: Book, entries: Mapping[str, Mapping[str, Any]]) -> I
             yield _finding("not_asked", id=id)
         if "kind" in entry:
             continue
+        if id not in marks and f"{id}-test" not in marks:
+            yield _finding("no_cells", id=id)
+            continue
         if not marks.get(id, {}).get("solution"):
             yield _finding("no_cell", id=id)
         test = marks.get(f"{id}-test", {})
@@ -219,6 +268,7 @@ def _cells(name: str, book: Book, entries: Mapping[str, Mapping[str, Any]]) -> I
             yield _finding("no_test", id=id)
         elif test.get("points") != entry.get("points"):
             yield _finding("points", id=id, cell=test.get("points"), file=entry.get("points"))
+    yield from _asked(name, book, entries)
     if f"{name}-setup" not in marks:
         yield _finding("no_setup", id=f"{name}-setup")
     known = {f"{name}-{ending}" for ending in _OTHER_CELLS}
@@ -228,6 +278,29 @@ def _cells(name: str, book: Book, entries: Mapping[str, Mapping[str, Any]]) -> I
         if id not in known and not is_text:
             yield _finding("stray", id=id)
     yield from _told(book)
+
+
+def _marks(book: Book) -> dict[str, Mapping[str, Any]]:
+    """Return what the cells are to a grader, by their ids; of two cells with the same id the last counts."""
+    marks = (cell["metadata"].get("nbgrader", {}) for cell in book["cells"])
+    return {about["grade_id"]: about for about in marks if about.get("grade_id")}
+
+
+def _asked(name: str, book: Book, entries: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
+    """Yield each question that a cell asks and nobody wrote, and each function that a graded cell does not pass on."""
+    calls = re.compile(rf"""fl\.check\(\s*["']({name}-\w+)["']([^)]*)\)""")
+    for cell in book["cells"]:
+        if cell["cell_type"] != "code":
+            continue
+        for id, arguments in calls.findall("".join(cell["source"])):
+            if id not in entries:
+                yield _finding("asks_unknown", id=id)
+                continue
+            graded = cell["metadata"].get("nbgrader", {}).get("grade_id") == f"{id}-test"
+            passed = re.findall(r"\w+", arguments)
+            for function in entries[id].get("functions", ()) if graded else ():
+                if function not in passed:
+                    yield _finding("not_passed", id=id, function=function)
 
 
 def _told(book: Book) -> Iterator[Finding]:
@@ -279,6 +352,11 @@ def _judging(question: JudgedQuestion) -> Iterator[Finding]:
     if abs(share - 1) > 1e-9:  # rounding
         yield _finding("share", id=question.id, share=f"{share:g}")
 
+    if _drawn(question) != _drawn(question):
+        yield _finding("redrawn", id=question.id)
+        return  # mistakes would be told of other cases each time
+
+    numbers = dict[tuple[str, str], bool]()  # function, mistake; whether it led to a number
     earning = dict[tuple[str, str], None]()  # function, mistake; without order, each once
     misnamed = dict[tuple[str, str], str]()
     for key in _KEYS:
@@ -287,6 +365,10 @@ def _judging(question: JudgedQuestion) -> Iterator[Finding]:
             if not isinstance(part, FunctionPart):
                 continue
             for mistake in part.slips():
+                got = any(part.slipped(mistake, call.arguments) is not None for call in part.calls)
+                numbers[part.function, mistake] = (
+                    numbers.get((part.function, mistake), False) or got
+                )
                 worth, named = _judged(question, key, parts, part, mistake)
                 if worth > 0:
                     earning[part.function, mistake] = None
@@ -295,10 +377,20 @@ def _judging(question: JudgedQuestion) -> Iterator[Finding]:
             fault = part.unfair([call.arguments for call in part.calls])
             if fault and fault not in part.slips():
                 earning[part.function, fault] = None
+    for (function, mistake), is_number in numbers.items():
+        if not is_number:
+            yield _finding("no_number", id=question.id, function=function, mistake=mistake)
     for function, mistake in earning:
         yield _finding("earns", id=question.id, function=function, mistake=mistake)
     for (function, mistake), named in misnamed.items():
         yield _finding("named", id=question.id, function=function, mistake=mistake, named=named)
+
+
+def _drawn(question: JudgedQuestion) -> list[str]:
+    """Return the cases that the practice key draws, as text, without the addresses of objects."""
+    parts = _observed(question, judges.PRACTICE, _unanswered).parts
+    calls = [repr(call) for part in parts if isinstance(part, FunctionPart) for call in part.calls]
+    return [re.sub(r" at 0x[0-9a-fA-F]+", "", call) for call in calls]
 
 
 def _judged(
@@ -329,8 +421,8 @@ def _judged(
     return worth, verdict.mistake
 
 
-def _solved(folder: Path, book: Book) -> Iterator[Finding]:
-    """Yield the questions for which the solution lacks points, or the students' file has some."""
+def _solved(folder: Path, book: Book, explained: Container[str]) -> Iterator[Finding]:
+    """Yield questions for which the solution lacks points or a blank file has some, unless they are ``explained``."""
     blank = student_version(book)
     runs = [("reference", book, key) for key in _KEYS[:_REFERENCE_KEYS]]
     runs.append(("blank", blank, judges.PRACTICE))
@@ -343,7 +435,7 @@ def _solved(folder: Path, book: Book) -> Iterator[Finding]:
         for record in entry["questions"]:
             id = record["question"]
             is_wrong = record["points"] < record["of"] if kind == "reference" else record["points"]
-            if is_wrong and (kind, id) not in told:
+            if is_wrong and (kind, id) not in told and id not in explained:
                 told.add((kind, id))
                 about = {"points": f"{record['points']:g}", "of": record["of"]}
                 yield _finding(kind, id=id, said=" ".join(record["said"]), **about)

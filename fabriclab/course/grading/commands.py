@@ -237,7 +237,8 @@ def _release(args: argparse.Namespace) -> int:
     if not args.out:
         missing.append("--out")
     if missing:
-        raise InputRefused(text("grade.release.missing", lacks=" ".join(missing)))
+        about = {"lacks": " ".join(missing), "exercises": " ".join(args.exercise)}
+        raise InputRefused(text("grade.release.missing", **about))
 
     sources = [_source(name) for name in dict.fromkeys(args.exercise)]
     files = Counter(source.name for source in {*sources})
@@ -255,11 +256,12 @@ def _release(args: argparse.Namespace) -> int:
 
 
 def _source(name: str) -> Path:
-    """Return the students' notebook of an exercise that was given by its number or its file."""
+    """Return the students' notebook of an exercise that was given by its number, its name or its file."""
     if own.is_exercise(own.FOLDER / name):
         return own.notebook(own.FOLDER / name)
     if not name.isdigit():
-        refuse_if(not Path(name).is_file(), "grade.release.source", source=name)
+        here = ", ".join(folder.name for folder in own.folders()) or "-"
+        refuse_if(not Path(name).is_file(), "grade.release.source", source=name, own=here)
         return Path(name)
     source = Path(f"exercises/exercise{name}.ipynb")
     refuse_if(not source.parent.is_dir(), "grade.place", path="exercises", here=Path.cwd())

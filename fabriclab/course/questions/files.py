@@ -174,7 +174,9 @@ def load(name: str) -> Mapping[str, Any]:
         return {}
     path = _added.get(name, FOLDER / f"{name}.toml")
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(
+            path.read_text(encoding="utf-8-sig")
+        )  # editors on Windows add a mark
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path.name} is no TOML: {error}") from None
     if name in _added:
@@ -299,7 +301,9 @@ def _check_formula(where: str, formula: str, names: Mapping[str, float]) -> None
     """Raise if a formula cannot be read, or uses a name that is no quantity of the question."""
     try:
         evaluate(formula, names)
-    except (ValueError, SyntaxError, TypeError) as error:
+    except SyntaxError as error:
+        raise ValueError(f"{where}: formula {formula!r} cannot be read: {error.msg}") from None
+    except (ValueError, TypeError) as error:
         raise ValueError(f"{where}: {error}") from None
     except ArithmeticError:  # such as a division by zero for these sample values
         pass

@@ -105,8 +105,8 @@ def load(folder: Path) -> None:
     except Exception as error:
         registry.forget("question", {*registry.names("question")} - before)
         files.remove(name)
-        file = folder / (QUESTIONS if not _line(error, folder / JUDGE) else JUDGE)
-        where = f"{file}{_line(error, folder / JUDGE)}"
+        file = folder / (QUESTIONS if not line(error, folder / JUDGE) else JUDGE)
+        where = f"{file}{line(error, folder / JUDGE)}"
         said = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
         raise InputRefused(text("own.broken", where=where, said=said)) from None
     _loaded[name] = stamp
@@ -133,7 +133,7 @@ def _run(judge: Path, module_name: str) -> None:
     module = types.ModuleType(module_name)
     module.__file__ = str(judge)
     sys.modules[module_name] = module
-    code = compile(judge.read_text(encoding="utf-8"), str(judge), "exec")
+    code = compile(judge.read_text(encoding="utf-8-sig"), str(judge), "exec")
     exec(code, module.__dict__)
 
 
@@ -150,7 +150,7 @@ def _listed(ids: set[str]) -> str:
     return ", ".join(sorted(ids))
 
 
-def _line(error: Exception, judge: Path) -> str:
+def line(error: Exception, judge: Path) -> str:
     """Return the line of the judge at which an error came up, in words; empty if it came up elsewhere."""
     if isinstance(error, SyntaxError) and error.filename == str(judge):
         return text("own.line", line=error.lineno)

@@ -7,13 +7,15 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeVar
 
+from fabriclab import units
 from fabriclab.course.judges import Rng
-from fabriclab.course.judges.shared.numbers import KIND_OF, near, number
+from fabriclab.course.judges.shared.numbers import KIND_OF, UNIT, near, number
 from fabriclab.course.judges.shared.parts import RECOGNISED, Call, QuestionPart, shown
 from fabriclab.course.questions import files
 from fabriclab.texts import text
 
 _DRAWS = 100  # illustrative: how often cases are drawn anew until they tell all mistakes apart
+_EXACT_DIGITS = 12  # illustrative: so many tell apart what an exact answer and a slip give
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
@@ -26,7 +28,14 @@ def slip(mistake: str) -> Callable[[_Method], _Method]:
     ----------
     mistake : str
         Short name of the mistake, as the page of the class counts it.
+
+    Raises
+    ------
+    ValueError
+        If there is no name, as in a bare ``@slip``.
     """
+    if not isinstance(mistake, str) or not mistake:
+        raise ValueError('a slip needs a short name of the mistake: @slip("arrivals forgotten")')
 
     def mark(method: _Method) -> _Method:
         method._mistake = mistake  # type: ignore[attr-defined]
@@ -60,9 +69,21 @@ class FunctionPart(QuestionPart):
     def __init_subclass__(cls, **more: Any) -> None:
         """Note the sentences about the mistakes, which feedback and the pages of the class show."""
         super().__init_subclass__(**more)
+        cls._check()
         for mistake, method in cls.slips().items():
             sentence = " ".join(inspect.cleandoc(method.__doc__ or "").split())
             files.tell(cls.question, mistake, sentence)
+
+    @classmethod
+    def _check(cls) -> None:
+        """Raise if an attribute has a value that only grading would stumble over, or two slips have one name."""
+        units.choice(cls.unit, f"{cls.__name__}: unit", KIND_OF, exact=True)
+        if isinstance(cls.within, bool) or not isinstance(cls.within, int | float):
+            raise ValueError(f"{cls.__name__}: within must be a number, got {cls.within!r:.40}")
+        named = [method._mistake for method in vars(cls).values() if hasattr(method, "_mistake")]
+        twice = sorted({mistake for mistake in named if named.count(mistake) > 1})
+        if twice:
+            raise ValueError(f"{cls.__name__}: two slips have the name {twice[0]!r}")
 
     def __init__(self, rng: Rng, share: float = 1.0) -> None:
         for _ in range(_DRAWS):
@@ -98,8 +119,12 @@ class FunctionPart(QuestionPart):
 
     def slipped(self, mistake: str, arguments: Sequence[Any]) -> float | None:
         """Return what somebody with a mistake returns, or None if the mistake leads to no number."""
+        method = self.slips()[mistake]
         try:
-            return float(self.slips()[mistake](self, *arguments))
+            slipped = method(self, *arguments)
+            if slipped is None:
+                raise TypeError(f"{type(self).__name__}.{method.__name__} returns None")
+            return float(slipped)
         except (ArithmeticError, ValueError):
             return None
 
@@ -126,6 +151,8 @@ class FunctionPart(QuestionPart):
         return float(self.true(*self.calls[case].arguments))
 
     def _shown(self, value: float) -> str:
+        if not self.within:  # rounded, a wrong number could look like the right one
+            return f"{value:.{_EXACT_DIGITS}g} {UNIT[KIND_OF[self.unit]]}".strip()
         return shown(value, KIND_OF[self.unit])
 
     def read(self, case: int, value: Any) -> float:
