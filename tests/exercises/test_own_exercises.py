@@ -205,7 +205,9 @@ def test_a_graded_question_is_added_and_counts(queues, capsys):
 # Names ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["5", "ex5", "exercise5", "Queues", "que-ues", "../x", "", "é"])
+@pytest.mark.parametrize(
+    "name", ["5", "ex5", "exercise5", "Queues", "que ues", "que-ues", "../x", "", "é", "fabriclab"]
+)
 def test_a_name_that_could_not_be_told_apart_is_refused(course, name, capsys):
     for command in ("new-exercise", "check-exercise"):
         assert run(command, name) == 2
@@ -246,6 +248,7 @@ def test_an_exercise_that_is_not_here_is_told_without_an_error(course):
     ("file", "before", "after", "key", "fields"),
     [
         ("questions.toml", 'title = "Time to', '# title = "', "text", {"key": "title"}),
+        ("questions.toml", 'title = "When', '# title = "', "no_title", {"default": "queues"}),
         ("questions.toml", 'explanation = "A queue', '# "', "text", {"key": "explanation"}),
         ("questions.toml", 'prompt = "Write', '# "', "text", {"key": "prompt"}),
         ("questions.toml", '  "Divide the', '#  "', "hints", {"n": "2"}),
@@ -539,6 +542,16 @@ def test_a_question_whose_cells_are_gone_is_one_finding_that_says_what_to_do(que
     (queues / "queues.ipynb").write_text(json.dumps(book), encoding="utf-8")
     found = [finding.said for finding in check_exercise.findings(queues)]
     assert found == [text("own.check.no_cells", id="queues-b")]
+
+
+def test_a_solution_without_marks_would_take_the_def_line_from_students(queues):
+    book = book_of(queues / "queues.ipynb")
+    for cell in book["cells"]:
+        lines = "".join(cell["source"]).splitlines(keepends=True)
+        cell["source"] = [line for line in lines if "SOLUTION" not in line]
+    (queues / "queues.ipynb").write_text(json.dumps(book), encoding="utf-8")
+    found = [finding.said for finding in check_exercise.findings(queues)]
+    assert found == [text("own.check.no_marks", id="queues-a")]
 
 
 def test_files_that_an_editor_on_windows_wrote_are_read(queues):

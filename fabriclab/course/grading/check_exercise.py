@@ -80,11 +80,14 @@ def findings(folder: Path) -> list[Finding]:
     if missing:
         return [_finding("file", file=", ".join(missing), folder=folder)]
     try:
-        entries = _entries(folder / own.QUESTIONS)
+        content = tomllib.loads((folder / own.QUESTIONS).read_text(encoding="utf-8-sig"))
     except ValueError as error:
         return [_finding("toml", file=own.QUESTIONS, error=error)]
 
+    entries = {id: entry for id, entry in content.items() if isinstance(entry, dict)}
     found = [*_keys(entries)]
+    if not content.get("title"):
+        found.append(_finding("no_title", blocks=False, file=own.QUESTIONS, default=folder.name))
     if any(finding.blocks for finding in found):
         return found
     try:
@@ -129,12 +132,6 @@ def _points(name: str) -> int:
 
 
 # Texts -----------------------------------------------------------------------------------------------------------
-
-
-def _entries(path: Path) -> dict[str, Mapping[str, Any]]:
-    """Return the entries of a file of questions as they stand, without defaults."""
-    content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    return {id: entry for id, entry in content.items() if isinstance(entry, dict)}
 
 
 def _keys(entries: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
@@ -314,7 +311,9 @@ def _told(book: Book) -> Iterator[Finding]:
         lines = "".join(before["source"]).split("\n")
         if before["cell_type"] != "code" or not about.get("solution"):
             continue
-        if not any(stub.strip() in "".join(after["source"]) for stub in CODE_STUB):
+        if "### BEGIN SOLUTION" not in "".join(before["source"]):
+            yield _finding("no_marks", id=about.get("grade_id"))
+        elif not any(stub.strip() in "".join(after["source"]) for stub in CODE_STUB):
             yield _finding("open", id=about.get("grade_id"))
         inside = False
         for line in lines:

@@ -21,6 +21,8 @@ JUDGE = "judge.py"
 QUESTIONS = "questions.toml"
 # Letters, digits and _; exercises of the course have a number, and lessons begin with one.
 _NAME = re.compile(r"(?!ex\d|exercise\d)[a-z][a-z0-9_]{0,39}")
+# A folder fabriclab/ beside a notebook may be imported in place of the package.
+_TAKEN = (files.SHARED, "fabriclab")
 
 _Stamp = tuple[str, int, int]
 _loaded: dict[str, _Stamp] = {}  # name -> folder, and when its two files were changed
@@ -28,7 +30,7 @@ _loaded: dict[str, _Stamp] = {}  # name -> folder, and when its two files were c
 
 def is_name(name: str) -> bool:
     """Return whether an own exercise may have this name."""
-    return bool(_NAME.fullmatch(name)) and name != files.SHARED
+    return bool(_NAME.fullmatch(name)) and name not in _TAKEN
 
 
 def check_name(name: str) -> None:
