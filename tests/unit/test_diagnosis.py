@@ -470,6 +470,8 @@ def test_a_matrix_that_was_cut_is_no_file_that_cannot_be_read():
 def test_only_variables_that_are_set_are_to_be_unset():
     set_ = info("NCCL_P2P_DISABLE set by environment to 1")
     assert fl.doctor(set_).suspects[0].setting == "unset NCCL_P2P_DISABLE"
+    near = info("NCCL_P2P_LEVEL set by environment to NVL")  # which lets GPUs reach each other
+    assert fl.doctor(set_ + near).suspects[0].setting == "unset NCCL_P2P_DISABLE"
     refused = info("P2P is disabled between GPU 0 and GPU 1")
     assert "unset NCCL" not in fl.doctor(refused).suspects[0].setting
     shape = info("comm 0x1 rank 0 nRanks 4 nNodes 2 localRanks 2 localRank 0 MNNVL 0")
