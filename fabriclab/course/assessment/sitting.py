@@ -149,7 +149,6 @@ class _ExamForm:
     def __init__(self, test: _Test) -> None:
         self.test = test
         self.drawn = test.next()
-        self.before: list[str] = []  # the verdict on the question before, as text shows it
         self.verdict: Verdict | None = None  # on the question that is shown
         self.chosen = ""
         self.problem = ""
