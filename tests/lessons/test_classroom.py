@@ -11,8 +11,9 @@ from fabriclab.course.classroom.collected import collect
 from fabriclab.course.classroom.findings import EDGES, equal_values, topics, weakest
 from fabriclab.course.classroom.oral import oral_questions
 from fabriclab.course.progress import store
-from fabriclab.course.questions import predictions
+from fabriclab.course.questions import predictions, questions
 from fabriclab.course.shown import InputRefused
+from fabriclab.texts import text
 from support.classes import LESSONS, WEAK, make_class
 
 
@@ -145,6 +146,72 @@ def test_files_that_cannot_be_read_are_named_and_the_others_count(handed_in, tmp
     said = capsys.readouterr().err
     assert names[0] in said and names[1] in said and "settings" not in said
     assert "1 student" in said
+    # A file may have the name of a student, so the page only counts them.
+    page = out.read_text()
+    assert text("class.unread.count", n=2) in page and not any(name in page for name in names)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"begun": "yesterday"},
+        {"when": "2026-10-01T09:00:00"},  # beside times with a zone
+        {"named": [["a list"]]},
+    ],
+)
+def test_an_edited_entry_costs_its_own_file_only(handed_in, tmp_path, odd):
+    names = make_class(handed_in, n=2)
+
+    def edit(content):
+        content["checks"][next(iter(content["checks"]))] |= odd
+
+    changed(handed_in / f"{names[0]}.json", edit)
+    assert main(["class", str(handed_in), "--out", str(tmp_path / "class.html")]) == 1
+    assert [student.name for student in collect(handed_in).students] == [names[1]]
+
+
+def test_no_sentence_shows_its_fields(handed_in, tmp_path):
+    """Some sentences on mistakes name the numbers of an answer, which a page of a class does not have."""
+    make_class(handed_in, n=1)
+    (file,) = handed_in.iterdir()
+
+    def err_everywhere(content):
+        for id, question in questions().items():
+            if question.wrong:
+                content["checks"][id] = {
+                    "tries": 2,
+                    "right": False,
+                    "named": [wrong.mistake for wrong in question.wrong],
+                    "days": [],
+                }
+
+    changed(file, err_everywhere)
+    out = tmp_path / "class.html"
+    main(["class", str(handed_in), "--out", str(out)])
+    assert "{" not in out.read_text().partition("</style>")[2]
+    assert "{" not in (tmp_path / "class-talks.html").read_text().partition("</style>")[2]
+
+
+def test_a_topic_is_weak_only_by_the_answers_of_several_students(handed_in):
+    names = make_class(handed_in, n=3)
+    for name in names:
+        changed(
+            handed_in / f"{name}.json",
+            lambda content: content["checks"].update(
+                {id: entry | {"tries": 1} for id, entry in content["checks"].items()}
+            ),
+        )
+        changed(
+            handed_in / f"{name}.json",
+            lambda content: content["drills"].update(
+                {id: entry | {"tries": 1} for id, entry in content["drills"].items()}
+            ),
+        )
+    assert weakest(topics(collect(handed_in).students)) == []
+    wrong = {"tries": 3, "right": False, "named": [], "days": []}
+    changed(handed_in / f"{names[0]}.json", lambda c: c["checks"].update({"31-one-root": wrong}))
+    found = weakest(topics(collect(handed_in).students))
+    assert [topic.key.split("_")[0] for topic in found] == ["31"]
 
 
 @pytest.mark.parametrize(

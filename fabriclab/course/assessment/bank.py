@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fabriclab.course.questions import Question, Words, Wrong, misconception, questions
+from fabriclab.course.questions.files import sentence_of
 from fabriclab.course.shown import refuse_if
 from fabriclab.formulas import evaluate
 from fabriclab.texts import text
@@ -69,8 +70,8 @@ class Item:
     def because(self, mistake: str) -> str:
         """Return what is behind a wrong answer: the sentence of the lesson if it has one, else the mistake's name."""
         for question in _asked_in_lessons().get(self.id, ()):
-            known = misconception(question.id, mistake)
-            if known and "{" not in known:
+            known = sentence_of(question.id, mistake)
+            if known:
                 return known
         return misconception(self.id, mistake) or text("exam.mistake", mistake=mistake)
 

@@ -59,7 +59,7 @@ def compare(students: Sequence[Sequence[Answered]]) -> list[ClassTopic]:
 
 
 def latest_answers(kept: Mapping[str, Any]) -> list[Answered]:
-    """Return the answers of the test that a learner touched last; empty if there is none.
+    """Return the answers of the test that a learner finished last, else of the one touched last; empty without one.
 
     Parameters
     ----------
@@ -67,14 +67,23 @@ def latest_answers(kept: Mapping[str, Any]) -> list[Answered]:
         What the learner's progress file contains.
     """
     tests = kept.get("tests", {})
-    latest = max(tests, key=lambda number: str(tests[number].get("when", "")), default="")
-    return answers_of(tests[latest]) if latest else []
+    by_time = sorted(tests.values(), key=lambda entry: str(entry.get("when", "")), reverse=True)
+    touched = [answers_of(entry) for entry in by_time]
+    for answers in touched:
+        if _standing(answers).done:
+            return answers
+    return touched[0] if touched else []
+
+
+def _standing(answers: Sequence[Answered]) -> ladder.Standing:
+    """Return how a learner stands after the answers of a test."""
+    return ladder.standing((answer.item.level, answer.right) for answer in answers)
 
 
 def count_levels(students: Sequence[Sequence[Answered]]) -> dict[str, int]:
     """Return how many learners have which level: open (not finished), none, or a level, in this order."""
     count = Counter[str]()
     for answers in students:
-        standing = ladder.standing((answer.item.level, answer.right) for answer in answers)
+        standing = _standing(answers)
         count[(standing.level or "none") if standing.done else "open"] += 1
     return {level: count[level] for level in ("open", "none", *LEVELS) if count[level]}

@@ -11,7 +11,7 @@ from fabriclab.course.judges.answers import JUDGES, Verdict
 from fabriclab.course.shown import quantity, refuse_if
 from fabriclab.texts import text
 
-__all__ = ["Drawn", "draw"]
+__all__ = ["Drawn", "draw", "letter_of"]
 
 _LETTERS = "abcd"
 
@@ -65,7 +65,7 @@ class Drawn:
             if mistake:
                 said = [*said[:1], self.item.because(mistake)] if _is_named(self, mistake) else said
             return Verdict(right, [sentence for sentence in said if sentence], mistake)
-        letter = str(answer).strip().lower().partition(")")[0].rstrip(".")
+        letter = letter_of(answer)
         if letter not in self.options:
             return Verdict(None, [text("check.choices", got=repr(answer))])
         mistake = self.options[letter][1]
@@ -78,6 +78,11 @@ class Drawn:
         lines = [self.asked]
         lines += [f"  {letter}) {option}" for letter, (option, _) in self.options.items()]
         return "\n".join(lines)
+
+
+def letter_of(answer: object) -> str:
+    """Return the letter of an option as somebody may type it: ``b``, ``B)`` or ``b) with its words``."""
+    return str(answer).strip().lower().partition(")")[0].rstrip(".")
 
 
 def _is_named(drawn: Drawn, mistake: str) -> bool:

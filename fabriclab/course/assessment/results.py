@@ -7,6 +7,7 @@ import os
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -114,16 +115,17 @@ def strengths(
     if file is not None:
         place = write_page(Path(file), report, lines[0])
         written = text("strengths.written", file=place.name)
-        return Shown([*lines, written], "good", head=report.head, rows=rows, parts=parts, data=data)
+        return replace(report, lines=[*lines, written])
     return report
 
 
 def _level() -> tuple[str, float]:
     """Return the level of the test that was finished last, and the chance of the same in another; empty without one."""
     entries = store.held()["tests"]
-    latest = sorted(tests(), key=lambda number: entries[number].get("when", ""), reverse=True)
+    all_tests = tests()
+    latest = sorted(all_tests, key=lambda number: entries[number].get("when", ""), reverse=True)
     for number in latest:
-        pairs = [(answer.item.level, answer.right) for answer in tests()[number]]
+        pairs = [(answer.item.level, answer.right) for answer in all_tests[number]]
         found = ladder.standing(pairs)
         if found.done:
             return found.level or "none", found.same

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from fabriclab.course import cards
 from fabriclab.course.assessment import ladder
 from fabriclab.course.assessment.bank import LEVELS, Item, items, topic_name
-from fabriclab.course.assessment.drawing import Drawn, draw
+from fabriclab.course.assessment.drawing import Drawn, draw, letter_of
 from fabriclab.course.assessment.links import lesson_name
 from fabriclab.course.judges.answers import Verdict
 from fabriclab.course.progress import store
@@ -53,9 +53,10 @@ def answers_of(entry: Mapping[str, Any]) -> list[Answered]:
     """Return the answers of a stored test; what somebody has edited beyond reading is left out."""
     found = []
     for answer in entry["answers"]:
-        if isinstance(answer, dict) and answer.get("id") in items():
+        if isinstance(answer, dict) and str(answer.get("id")) in items():
             mistake = str(answer.get("mistake", ""))
-            found.append(Answered(items()[answer["id"]], answer.get("right") is True, mistake))
+            item = items()[str(answer["id"])]
+            found.append(Answered(item, answer.get("right") is True, mistake))
     return found
 
 
@@ -67,7 +68,8 @@ class _Test:
         entry = store.held()[_SECTION].get(number, {"answers": [], "seen": None})
         self.answers = [*entry["answers"]]
         self.seen = entry.get("seen")
-        if not isinstance(self.seen, list):
+        is_list = isinstance(self.seen, list) and all(isinstance(id, str) for id in self.seen)
+        if not is_list:
             self.seen = _seen_in_others(number)
 
     @property
@@ -162,7 +164,8 @@ class _ExamForm:
             self.problem = " ".join(verdict.said)
             return
         self.problem = ""
-        self.chosen = str(answer).strip().lower().rstrip(".)")
+        typed = str(answer).strip()
+        self.chosen = letter_of(typed) if self.drawn.options else typed
         self.verdict = verdict
         self.test.keep(self.drawn, verdict)
 
@@ -244,6 +247,8 @@ class _ExamForm:
             unit = "" if drawn.item.question.unit == "1" else drawn.item.question.unit
             answer = cards.number(unit, self.chosen, still=still or self.verdict is not None)
         verdict = None
+        if self.problem:
+            verdict = cards.Verdict("other", self.problem, [text("check.uncounted")])
         if self.verdict is not None:
             bold, *below = _said(drawn, self.verdict)
             first, more = halves(bold)

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from fabriclab.course import judges
 from fabriclab.course.checks.courses import numbered
 from fabriclab.course.classroom.collected import Student
-from fabriclab.course.questions import misconception, predictions, questions
-from fabriclab.course.questions.files import heading
+from fabriclab.course.questions import asides, predictions, questions
+from fabriclab.course.questions.files import heading, sentence_of
 
 Entry = dict[str, Any]  # of a progress file
 
@@ -63,7 +63,7 @@ class Answered:
         count = Counter(mistake for entry in self.entries for mistake in {*entry["named"]})
         named = []
         for mistake, n in count.most_common(_MOST_MISTAKES):
-            named.append(Mistake(misconception(self.id, mistake) or mistake, n))
+            named.append(Mistake(sentence_of(self.id, mistake) or mistake, n))
         return named
 
 
@@ -109,6 +109,7 @@ class Topic:
     guessed: tuple[Guessed, ...]
     minutes: tuple[float, ...]  # of each student whose time can be told
     n_students: int  # who answered or guessed something
+    n_tried: int  # who answered a question
 
     @property
     def n_answers(self) -> int:
@@ -140,14 +141,17 @@ class Equal(NamedTuple):
 def topics(students: Sequence[Student]) -> list[Topic]:
     """Return all topics in which somebody answered or guessed, in the order of the course."""
     asked = {question.id: question.lesson for question in questions().values()}
-    asked |= {id: id.split("-")[0] for id in judges.questions()}
+    lessons = {*asked.values(), *(guess.lesson for guess in predictions().values())}
+    asked |= {id: id.split("-")[0] for id in (*judges.questions(), *asides())}
     tried: dict[str, dict[str, list[Entry]]] = defaultdict(lambda: defaultdict(list))
     opened: dict[str, dict[str, list[Entry]]] = defaultdict(lambda: defaultdict(list))
     stamps: dict[str, dict[int, list[Entry]]] = defaultdict(lambda: defaultdict(list))
+    who_tried: dict[str, set[int]] = defaultdict(set)
     for student in students:
         for id, entry in (student.kept["checks"] | student.kept["drills"]).items():
             if id in asked:
                 tried[asked[id]][id].append(entry)
+                who_tried[asked[id]].add(student.number)
                 stamps[asked[id]][student.number].append(entry)
         for id, entry in student.kept["predictions"].items():
             if id in predictions():
@@ -164,11 +168,12 @@ def topics(students: Sequence[Student]) -> list[Topic]:
         found.append(
             Topic(
                 key,
-                title=heading(key) if key.startswith("ex") else numbered(key),
+                title=numbered(key) if key in lessons else heading(key),
                 answered=tuple(answered),
                 guessed=tuple(guessed),
                 minutes=tuple(time for time in times if time is not None),
                 n_students=len(stamps[key]),
+                n_tried=len(who_tried[key]),
             )
         )
     return found
@@ -176,7 +181,7 @@ def topics(students: Sequence[Student]) -> list[Topic]:
 
 def _name(id: str) -> str:
     """Return the name of a question of a lesson or an exercise."""
-    known = questions()
+    known = questions() | asides()
     return known[id].words.name() if id in known else heading(id)
 
 
@@ -201,10 +206,11 @@ def _minutes(entries: Iterable[Entry]) -> float | None:
 def weakest(found: Iterable[Topic], n: int = 3) -> list[Topic]:
     """Return the topics with the smallest share of first answers that were right.
 
-    A topic that fewer than three students tried is left out, as long as others are left.
+    A topic in which fewer than three students answered a question is left out, as long as others are left, and so is
+    one in which all first answers were right.
     """
-    judged = [topic for topic in found if topic.n_answers]
-    tried_by_enough = [topic for topic in judged if topic.n_students >= _FEWEST_STUDENTS]
+    judged = [topic for topic in found if topic.n_answers and topic.first < 1]
+    tried_by_enough = [topic for topic in judged if topic.n_tried >= _FEWEST_STUDENTS]
     return sorted(tried_by_enough or judged, key=lambda topic: topic.first)[:n]
 
 

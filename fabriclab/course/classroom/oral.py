@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from fabriclab import catalog, units
 from fabriclab.course.checks.predictions import guessed, how_far, label
 from fabriclab.course.classroom.collected import Student
-from fabriclab.course.questions import misconception, predictions, questions
+from fabriclab.course.questions import predictions, questions
+from fabriclab.course.questions.files import sentence_of
 from fabriclab.course.shown import shown, times
 from fabriclab.texts import text
 
@@ -43,7 +44,7 @@ def _surprises(student: Student) -> Iterator[str]:
             name=known[id].asked(),
             guess=guessed(entry),
             truth=shown(entry["truth"], entry["unit"]),
-            verdict=how_far(entry["value"], entry["truth"], entry["unit"] == "%"),
+            verdict=how_far(entry["value"], entry["truth"]),
         )
 
 
@@ -54,7 +55,7 @@ def _mistakes(student: Student) -> Iterator[str]:
     made = [(id, entry) for id, entry in tried.items() if id in known and entry["named"]]
     for id, entry in sorted(made, key=lambda one: -one[1]["tries"]):
         mistake = entry["named"][0]
-        sentence = misconception(id, mistake)
+        sentence = sentence_of(id, mistake)
         if sentence:
             key = "class.oral.mistake" if entry["right"] else "class.oral.open"
             yield text(key, name=known[id].words.name(), mistake=sentence, n=entry["tries"])

@@ -39,7 +39,7 @@ def write(students: Class, path: Path, *, names: bool = False) -> None:
     students : Class
         Who is in it.
     path : Path
-        The page, which names nobody, and beside it one with the questions for talks (``-talks`` in its name).
+        The page, and beside it one with the questions for talks (``-talks`` in its name).
     names : bool
         Show the names of the students in place of their numbers.
     """
@@ -80,7 +80,8 @@ def _summary(students: Class, found: Sequence[Topic]) -> list[str]:
     if n_ranges:
         sentences.append(text("class.ranges", held=held, n=n_ranges, share=held / n_ranges))
     body = [tag("p", " ".join(sentences))]
-    body += [tag("p", sentence) for sentence in students.unread]
+    if students.unread:  # the command names the files, whose names may be those of students
+        body.append(tag("p", text("class.unread.count", n=len(students.unread))))
     return body
 
 
@@ -154,7 +155,7 @@ def _final_test(students: Sequence[Student]) -> list[str]:
                 _percent(one.right / one.asked),
                 text("exam.interval", low=low, high=high),
                 str(one.asked),
-                f"{-100 * one.behind:+.0f}",
+                f"{round(-100 * one.behind) or 0:+d}",
                 "; ".join(f"{mistake} ({n})" for mistake, n in one.mistakes) or "-",
                 lesson_name(one.lesson) if one.lesson else "-",
             )

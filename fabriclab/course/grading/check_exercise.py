@@ -146,6 +146,10 @@ def _keys(entries: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
         elif kind is not None:
             yield _finding("kind", id=id, kind=kind, known=", ".join(files.KINDS))
             continue
+        no_list = [key for key in ("hints", "wrong") if not isinstance(entry.get(key, []), list)]
+        if no_list:
+            yield _finding("no_list", id=id, key=no_list[0])
+            continue
         defaults = files.default_texts(id, entry)
         for key in _TEXTS:
             if key == "hints" and len(entry.get(key, ())) < len(files.HINTS):

@@ -145,7 +145,7 @@ def _is_sound(found: dict[str, Any]) -> bool:
     Raises
     ------
     LookupError, TypeError, ValueError, AttributeError
-        If an entry lacks a field or is nested differently, or the last day of a right answer is no date.
+        If an entry lacks a field or is nested differently, or a time or the last day of a right answer is no date.
     """
     sound = True
     for name, fields in SECTIONS.items():
@@ -154,8 +154,13 @@ def _is_sound(found: dict[str, Any]) -> bool:
             for field, kind in wanted.items():
                 can_be_0 = field in ("value", "low", "high") and entry["unit"] == "%"
                 sound = _is_value(entry[field], kind, can_be_0=can_be_0) and sound
-            if fields is _TRIED and entry["right"]:
-                date.fromisoformat(entry["days"][-1])
+            if fields is _TRIED:
+                sound = all(isinstance(mistake, str) for mistake in entry["named"]) and sound
+                if entry["right"]:
+                    date.fromisoformat(entry["days"][-1])
+            for field in ("begun", "when"):
+                if field in entry:
+                    sound = datetime.fromisoformat(entry[field]).tzinfo is not None and sound
     return sound
 
 

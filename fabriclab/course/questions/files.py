@@ -347,6 +347,12 @@ def misconception(id: str, mistake: str) -> str:
     return translated(f"{id}.mis.{mistake}", translated(f"mis.{mistake}", sentence))
 
 
+def sentence_of(id: str, mistake: str) -> str:
+    """Return the sentence about a mistake where no answer fills in its fields; empty if it has fields, or none is."""
+    sentence = misconception(id, mistake)
+    return "" if "{" in sentence else sentence
+
+
 def mistakes() -> set[tuple[str, str]]:
     """Return all misconceptions in the files as (question, mistake); shared ones have an empty question."""
     own = {pair for name in names() for pair in _misconceptions(name)}

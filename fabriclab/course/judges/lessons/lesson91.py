@@ -62,7 +62,8 @@ def _confused(named: Mapping[str, str]) -> str:
     """Return the name of a mistake that a set of answers shows, or nothing."""
     if named["experts"] == "all_reduce" or named["tables"] == "all_reduce":
         return "sums where nothing is added"
-    if named["gather"] == named["scatter"]:
+    is_swapped = named["gather"] == "reduce_scatter" or named["scatter"] == "all_gather"
+    if is_swapped or named["gather"] == named["scatter"]:
         return "halves mixed up"
     if named["stages"] in ("broadcast", "all_reduce"):
         return "a pair taken for a group"

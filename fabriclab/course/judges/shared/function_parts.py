@@ -4,6 +4,7 @@ This is the base class for judges of own exercises; docs/write_an_exercise.md ha
 """
 
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeVar
 
@@ -124,9 +125,10 @@ class FunctionPart(QuestionPart):
             slipped = method(self, *arguments)
             if slipped is None:
                 raise TypeError(f"{type(self).__name__}.{method.__name__} returns None")
-            return float(slipped)
+            number = float(slipped)
         except (ArithmeticError, ValueError):
             return None
+        return number if math.isfinite(number) else None  # arrays of numpy divide by 0 to inf
 
     def unfair(self, cases: Sequence[Sequence[Any]]) -> str:
         """Return which known mistake, or ``constant``, is right in a whole set of cases; empty if none is."""
