@@ -23,7 +23,7 @@ _NETWORKS = {"aws libfabric": "efa"}
 _GPU = re.compile(
     r"\b(V100|A100|H100|H200|B200|B300|GB200|GB300|GH200|MI300X|MI325X|MI355X)\b", re.IGNORECASE
 )
-_NEVER_A_BOARD = re.compile(r"PCIe|L40|RTX", re.IGNORECASE)
+_NEVER_A_BOARD = re.compile(r"PCIe|NVL\b|L40|RTX", re.IGNORECASE)
 _NEAR = ("PIX", "PXB")
 # Words of the lines in which tools name GPUs: nvidia-smi -L, nvidia-smi -q, rocm-smi.
 _GPU_WORDS = ("gpu 0:", "product name", "card series")

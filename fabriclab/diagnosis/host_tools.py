@@ -51,7 +51,7 @@ class Interface(NamedTuple):
 
 
 class Mount(NamedTuple):
-    """A row of ``df``: where, size and space used [B], used fraction, and its line."""
+    """A row of ``df``: where, size [B], the fraction that is used, and its line."""
 
     where: str
     size: float
@@ -172,7 +172,7 @@ def mounts(source: Source) -> Iterator[Mount]:
     for line in source.lines_with("% "):
         found = _DF.match(line.text.strip())
         if found:
-            size = float(found[1]) * _PREFIX[found[2]]
+            size = decimal(found[1]) * _PREFIX[found[2]]
             yield Mount(found[6], size, float(found[5]) / 100, line)
 
 
@@ -210,7 +210,7 @@ def pcie_devices(source: Source) -> Iterator[PcieDevice]:
         for line in block:
             link = _LINK.search(line.text)
             if link:
-                links[link[1]] = (float(link[2]), int(link[3]))
+                links[link[1]] = (decimal(link[2]), int(link[3]))
                 if link[1] == "Sta":
                     status = line
             if _ACS.search(line.text):
@@ -401,7 +401,9 @@ def variables(source: Source) -> Iterator[HostVariable]:
     for line in source.lines_with(*_VARIABLE_WORDS):
         found = _VARIABLE.match(unprefixed(line.text))
         if found:
-            yield HostVariable(found[1], found[2].strip("\"'"), line)
+            # In a script a value may be followed by a comment, the next command, or a line end that does not count.
+            value = re.split(r"\s+[#\\]|\s*;|\\$", found[2])[0].strip()
+            yield HostVariable(found[1], value.strip("\"'"), line)
 
 
 _TIMEOUT = re.compile(

@@ -102,8 +102,8 @@ class BandwidthTable:
     @property
     def is_baseline(self) -> bool:
         """Whether its name says that it is what the run is held against."""
-        words = ("baseline", "reference", "healthy", "good", "expected", "before_")
-        return any(word in self.name.lower() for word in words)
+        words = {"baseline", "reference", "healthy", "good", "expected", "before"}
+        return not words.isdisjoint(re.split(r"[^a-z]+", self.name.lower()))
 
     @property
     def misread_by(self) -> float:

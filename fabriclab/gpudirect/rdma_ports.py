@@ -13,8 +13,8 @@ __all__ = ["RdmaPort", "read_ibv_devinfo", "read_rdma_link", "scan_ibv_devinfo",
 _FIELD = re.compile(r"\s*(\w+):\s+(\S.*?)\s*$")
 _LINK = re.compile(r"(?:\d+: )*\s*(?:link |\d+/\d+: )(\S+)/(\d+):?\s+(.*)")
 _STATE = re.compile(r"(?:PORT_)?(NOP|DOWN|INIT|ARMED|ACTIVE|ACTIVE_DEFER)(?: \(\d\))?")
-_NUMBER = re.compile(r"([\d.]+)(?:X| Gbps) \(")
-_LAYERS = ("", "InfiniBand", "Ethernet", "Unknown")
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?)(?:X| Gbps) \(")
+_LAYERS = ("", "InfiniBand", "Ethernet", "Unknown", "Unspecified")  # the last one for EFA
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class _Block:
         lanes = _NUMBER.match(self.facts.get("active_width", ""))
         speed = _NUMBER.match(self.facts.get("active_speed", ""))
         rate = None
-        if lanes and speed and lanes[1].isdecimal() and speed[1].count(".") <= 1:
+        if lanes and speed and lanes[1].isdecimal():
             rate = int(lanes[1]) * units.parse(f"{speed[1]} Gb/s", "rate")
         netdev = self.facts.get("netdev", "")
         return RdmaPort(device, int(number), state[1], layer, netdev, rate, self.facts, self.lines)

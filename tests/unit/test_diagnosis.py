@@ -6,6 +6,7 @@ import pytest
 
 import fabriclab as fl
 from fabriclab.__main__ import main
+from fabriclab.diagnosis.host_tools import mounts, variables
 from fabriclab.diagnosis.messages import messages as messages_of
 from fabriclab.diagnosis.page import pictures
 from fabriclab.diagnosis.suspicion import causes
@@ -734,3 +735,45 @@ def test_each_cause_says_what_to_do(cause):
     for sign in about["signs"]:
         assert sign["word"] == sign["word"].lower()
         assert 0 < sign["sure"] < 1
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"),
+    [
+        ("baseline.txt", True),
+        ("nodes_healthy.log", True),
+        ("before_upgrade.txt", True),
+        ("unhealthy_run.txt", False),
+        ("goodput.txt", False),
+        ("unexpected.log", False),
+    ],
+)
+def test_a_baseline_is_named_by_a_word_of_its_own(name, is_one):
+    (table,) = read_bandwidths(open_source(bench(480), name)).rows
+    assert table.is_baseline == is_one
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("mpirun -x NCCL_DEBUG=INFO", None),
+        ("  -x NCCL_IB_HCA=mlx5_0 \\", "mlx5_0"),
+        ("export NCCL_IB_HCA=mlx5_0,mlx5_1  # both", "mlx5_0,mlx5_1"),
+        ("export NCCL_IB_HCA=mlx5_0; ./run", "mlx5_0"),
+        ("NCCL_SOCKET_IFNAME='eth0'", "eth0"),
+    ],
+)
+def test_a_variable_ends_where_its_value_ends(line, value):
+    found = [variable.value for variable in variables(open_source(line + "\n"))]
+    assert found == ([] if value is None else [value])
+
+
+def test_an_odd_row_of_df_is_no_error():
+    row = "tmpfs 1.2.3G 1G 1G 10% /dev/shm"
+    assert [mount.size for mount in mounts(open_source(row + "\n"))] == [0.0]
+
+
+def test_names_after_a_caret_are_excluded_as_a_whole():
+    network = "2: eth0: <BROADCAST,UP,LOWER_UP> mtu 1500\n    inet 10.0.0.1/24\n"
+    found = fl.doctor(network, "NCCL_SOCKET_IFNAME=^lo,docker0\n")
+    assert "wrong_socket_ifname" not in [one["cause_id"] for one in found.as_list()]

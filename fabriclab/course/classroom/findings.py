@@ -181,7 +181,7 @@ def topics(students: Sequence[Student]) -> list[Topic]:
 
 def _name(id: str) -> str:
     """Return the name of a question of a lesson or an exercise."""
-    known = questions() | asides()
+    known = {**questions(), **asides()}
     return known[id].words.name() if id in known else heading(id)
 
 

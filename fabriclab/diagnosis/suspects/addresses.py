@@ -270,7 +270,9 @@ def interface_of_the_first_connection(case: Case) -> Iterator[Suspicion]:
     """
     named = case.setting("NCCL_SOCKET_IFNAME")
     if named:
-        wanted = [name.strip("=") for name in named[0].split(",") if not name.startswith("^")]
+        # A leading ^ excludes all names of the list, so none is asked for.
+        excludes = named[0].startswith("^")
+        wanted = [] if excludes else [name.strip("=") for name in named[0].split(",")]
         for file, interfaces in case.interfaces.items():
             found = [each for each in interfaces if any(each.name.startswith(n) for n in wanted)]
             if wanted and not found:

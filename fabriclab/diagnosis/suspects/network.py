@@ -7,7 +7,7 @@ from fabriclab.diagnosis.suspicion import Suspicion
 from fabriclab.importers.lines import Line
 from fabriclab.registry import register
 
-_BUILT_IN = ("ib", "socket", "")
+_BUILT_IN = ("ib", "socket", "none", "")  # no plug-in is needed for these
 
 
 @register("suspect", "plugin that is demanded")

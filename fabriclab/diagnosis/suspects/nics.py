@@ -206,7 +206,7 @@ def mtus(case: Case) -> Iterator[Suspicion]:
     seen: dict[str, tuple[str, str]] = {}
     for file, ports in case.ports.items():
         for port in ports:
-            if not port.mtu:
+            if not port.mtu or not port.up:
                 continue
             before = seen.setdefault(port.device, (port.mtu, file))
             if before[0] != port.mtu:
