@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -203,6 +203,7 @@ def _read(files: Sequence[str | os.PathLike[str]], texts: Mapping[str, Any]) -> 
     """Return what files and texts say."""
     sources = [open_source(given) for given in files]
     sources += [open_source(given, name) for name, given in texts.items() if given is not None]
+    sources = _told_apart(sources)
     case = Case(sources)
     spoken = []
     bare: list[tuple[str, str, Line]] = []
@@ -224,6 +225,24 @@ def _read(files: Sequence[str | os.PathLike[str]], texts: Mapping[str, Any]) -> 
     for host, version, line in bare:
         case.log.versions.setdefault(host, {}).setdefault(version, line)
     return case
+
+
+def _told_apart(sources: Sequence[Source]) -> list[Source]:
+    """Return sources of which no two have a name: what hosts wrote into files of one name must not be mixed."""
+    taken = set[str]()
+    found = []
+    for source in sources:
+        name = source.name
+        n = 1
+        while name in taken:
+            n += 1
+            name = f"{source.name} ({n})"
+        taken.add(name)
+        lines = source.lines
+        if name != source.name:
+            lines = [line._replace(file=name) for line in lines]
+        found.append(replace(source, name=name, lines=lines))
+    return found
 
 
 def _take(case: Case, source: Source) -> list[str]:

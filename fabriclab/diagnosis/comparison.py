@@ -128,8 +128,8 @@ def compare(case: Case, cluster: System | None = None) -> list[Comparison]:
     found = []
     faster = {id(table): best for table, best in slower_runs(case)}
     for table in case.measured:
-        if case.baselines:
-            baseline = case.baselines[0]
+        baseline = _baseline_of(table, case)
+        if baseline is not None:
             found.append(_by_other(table, baseline, f"the earlier run in {baseline.name}"))
         elif cluster is not None and table.collective:
             servers = cluster.servers if given else len(set(table.hosts)) or cluster.servers
@@ -267,6 +267,18 @@ def _nic_rates() -> tuple[float, ...]:
         if "throughput" in facts:
             rates.add(round(8 / _GB * catalog.value("nics", name, "throughput")))
     return tuple(sorted(rates))
+
+
+def _baseline_of(table: BandwidthTable, case: Case) -> BandwidthTable | None:
+    """Return the earlier run of the same test with as many ranks; what a file does not say may be anything."""
+    for other in case.baselines:
+        same_test = other.collective == table.collective or not (
+            other.collective and table.collective
+        )
+        as_many = other.ranks == table.ranks or not (other.ranks and table.ranks)
+        if same_test and as_many:
+            return other
+    return None
 
 
 def _by_nics(case: Case, table: BandwidthTable) -> Comparison:

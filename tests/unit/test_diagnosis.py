@@ -777,3 +777,20 @@ def test_names_after_a_caret_are_excluded_as_a_whole():
     network = "2: eth0: <BROADCAST,UP,LOWER_UP> mtu 1500\n    inet 10.0.0.1/24\n"
     found = fl.doctor(network, "NCCL_SOCKET_IFNAME=^lo,docker0\n")
     assert "wrong_socket_ifname" not in [one["cause_id"] for one in found.as_list()]
+
+
+def test_an_earlier_run_with_other_ranks_is_no_baseline():
+    same = str(fl.doctor(bench(240), baseline=bench(480)))
+    other = str(fl.doctor(bench(240), baseline=bench(480, servers=4)))
+    assert "the earlier run in baseline" in same and "the earlier run in baseline" not in other
+
+
+def test_files_of_one_name_are_told_apart(tmp_path):
+    places = []
+    for host, mtu in (("host1", 1500), ("host2", 9000)):
+        (tmp_path / host).mkdir()
+        places.append(tmp_path / host / "links.txt")
+        places[-1].write_text(f"2: eth0: <BROADCAST,UP,LOWER_UP> mtu {mtu}\n    inet 10.0.0.1/24\n")
+    found = fl.doctor(*places).as_list()
+    assert "mtu_mismatch" in [one["cause_id"] for one in found]
+    assert "links.txt (2)" in str(found)

@@ -148,18 +148,14 @@ def _final_test(students: Sequence[Student]) -> list[str]:
         levels.append(f"{text(f'level.short.{level}')}: {n}")
     rows = []
     for one in found:
+        topic = topic_name(one.topic)
+        share = _percent(one.right / one.asked)
         low, high = ladder.interval(one.right, one.asked)
-        rows.append(
-            (
-                topic_name(one.topic),
-                _percent(one.right / one.asked),
-                text("exam.interval", low=low, high=high),
-                str(one.asked),
-                f"{round(-100 * one.behind) or 0:+d}",
-                "; ".join(f"{mistake} ({n})" for mistake, n in one.mistakes) or "-",
-                lesson_name(one.lesson) if one.lesson else "-",
-            )
-        )
+        interval = text("exam.interval", low=low, high=high)
+        from_mean = round(-100 * one.behind) or 0  # never -0
+        mistakes = "; ".join(f"{mistake} ({n})" for mistake, n in one.mistakes) or "-"
+        lesson = lesson_name(one.lesson) if one.lesson else "-"
+        rows.append((topic, share, interval, str(one.asked), f"{from_mean:+d}", mistakes, lesson))
     said = " ".join(
         (text("class.exam.weak", topics=weak), text("class.levels", levels=", ".join(levels)))
     )

@@ -454,15 +454,6 @@ def _in_words(plan: Plan) -> str:
     return f"{plan.mechanism}, NIC {plan.nic}"
 
 
-def crossings(path: gpudirect.Path) -> int:
-    """Return how often host memory reads or writes each byte of a transfer."""
-    ends = 0
-    for copy in path.parts:
-        ends += copy[0].startswith("CPU")
-        ends += copy[-1].startswith("CPU")
-    return ends
-
-
 class BytesPart(PlanPart):
     """The copies of the planned path, and the bytes that they move through host memory."""
 
@@ -473,7 +464,7 @@ class BytesPart(PlanPart):
     def _truth(self, case: int, answer: Planned) -> tuple[float, float]:
         """Return the number of copies and the bytes in host memory of the plan that was made."""
         path = self._path(case, answer)
-        return float(path.copies), float(crossings(path) * self.halves[case].size)
+        return float(path.copies), float(path.host_traffic * self.halves[case].size)
 
     def is_right(self, case: int, answer: Planned) -> bool:
         """Return whether both numbers are right for this plan."""
@@ -499,7 +490,7 @@ class BytesPart(PlanPart):
                 found.append("passing processors counted")
             if answer.host == len(path.moves) * half.size:
                 found.append("every copy counted in the host")
-            if answer.host == crossings(path):
+            if answer.host == path.host_traffic:
                 found.append("times for bytes")
         return found
 
