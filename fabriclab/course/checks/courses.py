@@ -193,8 +193,9 @@ def _address(file: Path) -> str:
 @functools.lru_cache(maxsize=512)
 def _header(file: Path, changed: int) -> dict[str, Any]:
     """Return what a notebook says of itself; it is read anew once the file has ``changed`` (time in ns)."""
-    header: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))["metadata"]
-    return header.get("fabriclab", {})
+    metadata = json.loads(file.read_text(encoding="utf-8"))["metadata"]
+    header: dict[str, Any] = metadata.get("fabriclab", {})
+    return header
 
 
 def answered(lesson: str, kept: Mapping[str, Any] | None = None) -> dict[str, bool]:
