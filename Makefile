@@ -39,8 +39,11 @@ NBVAL = rm -f "$(PROGRESS)"; $(EXECUTED) FABRICLAB_REVEAL=1 FABRICLAB_PROGRESS="
   PYTHONPATH="$(CURDIR)/tests/guard:$(CURDIR)/tests:$(CURDIR)/tools" \
   $(PY) -m pytest -p no:cacheprovider -p support.nbval_runs --nbval-lax --nbval-cell-timeout=120
 UNIT = $(EXECUTED) $(PY) -m pytest -n $(JOBS) --dist worksteal --doctest-modules tests fabriclab -m
-# Tests that time something are marked alone and run with nothing beside them.
-TIMED = $(EXECUTED) $(PY) -m pytest tests -m
+# Tests that time something are marked alone and run with nothing beside them. Only their files are read.
+TIMED = $(EXECUTED) $(PY) -m pytest $(shell grep -rl --include='test_*.py' 'mark\.alone' tests) -m
+# A check starts hundreds of Python processes, kernels and judges among them. Where the machine forbids Python to keep
+# what it compiled, each would compile the whole package anew: a third of all the time.
+test test-all release lint unit deep everything notebooks: export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: help lab copies test test-all release bench lint unit deep everything notebooks pins clean
 help:

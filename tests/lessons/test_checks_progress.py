@@ -929,6 +929,16 @@ def test_the_report_stays_on_one_screen():
     assert len(report(full=True).data["predictions"]) == 60
 
 
+def test_a_report_reads_the_file_a_few_times_however_much_is_stored(monkeypatch):
+    for question in list(questions().values())[::20]:
+        store.put("checks", question.id, {"tries": 1, "right": False, "named": []})
+    read = []
+    kept = store.held
+    monkeypatch.setattr(store, "held", lambda: read.append(1) or kept())
+    report()
+    assert len(read) < 10
+
+
 def test_a_report_of_nothing_is_short():
     said = str(report(full=True))
     assert sentence("report.counts", done=0, here=HERE).search(said)
@@ -1175,7 +1185,7 @@ def test_the_first_lessons_lead_along_the_shortest_path_until_it_is_done(monkeyp
     after = exist[exist.index("31_all_reduce") + 1]
     assert following("31_all_reduce")[0] == title(after)
     states = {"21_fat_tree_and_rails": "done"}
-    monkeypatch.setattr(checks.courses, "state", lambda name: states.get(name, "new"))
+    monkeypatch.setattr(checks.courses, "state", lambda name, kept: states.get(name, "new"))
     assert following("00_start_here")[0] == title("31_all_reduce")
     choose_path("short course")
     assert following("00_start_here")[0] == title("00b_training_and_inference_traffic")

@@ -1,6 +1,8 @@
 """Execute a lesson once for all its gates: outputs, time, memory of the kernel with its processes, progress file."""
 
+import copy
 import fcntl
+import functools
 import hashlib
 import json
 import math
@@ -139,14 +141,20 @@ def shared(key: str, folder: Path, make: Any) -> Any:
         return pickle.loads(kept.read_bytes())
 
 
-def load(name: str) -> Any:
-    """Return a lesson as it is committed."""
+@functools.cache
+def committed(name: str) -> Any:
+    """Return a lesson as it is committed, read once for all who ask; nobody changes it."""
     return nbformat.read(FILES[name], as_version=nbformat.NO_CONVERT)
 
 
+def load(name: str) -> Any:
+    """Return a copy of a lesson, to change."""
+    return copy.deepcopy(committed(name))
+
+
 def earlier(name: str) -> dict[str, Any]:
-    """Return the lessons before one, by name."""
-    return {other: load(other) for other in FILES if other < name}
+    """Return the lessons before one, by name; nobody changes them."""
+    return {other: committed(other) for other in FILES if other < name}
 
 
 def digest(name: str) -> str:

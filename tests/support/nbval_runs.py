@@ -24,7 +24,7 @@ def pytest_runtest_setup(item):
     if name := _lesson(item):
         store = lesson_runs.kept(name).with_suffix(".progress.json")
         store.parent.mkdir(parents=True, exist_ok=True)
-        nb = lesson_runs.load(name)
+        nb = lesson_runs.committed(name)
         sealed = lesson_runs.sealed_predictions(nb, lesson_runs.earlier(name))
         lesson_runs.begin_progress(store, sealed)
         changes["FABRICLAB_PROGRESS"] = str(store)

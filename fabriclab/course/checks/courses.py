@@ -114,24 +114,24 @@ def next_lesson(lesson: str) -> tuple[str, str] | None:
 def _first_to_take(lesson: str, names: Sequence[str]) -> tuple[str, str] | None:
     """Return title and address of the first of the lessons after ``lesson`` that exists and is not done."""
     exist = {question.lesson for question in questions().values()}
-    here = _here()
+    kept = store.held()
     for name in names:
-        if name > lesson and name in exist and state(name) not in ("done", "review"):
-            title, address = here.get(name, ((title_of(name), ""), ""))[0]
-            return title, address
+        if name > lesson and name in exist and state(name, kept) not in ("done", "review"):
+            file = _notebooks_here().get(name)
+            return title_of(name), _address(file) if file else ""
     return None
 
 
 def title_of(lesson: str) -> str:
     """Return the title of a lesson, which is its file name in words if its notebook is not here."""
-    here = _here().get(lesson)
-    return str(here[0][0]) if here else lesson.replace("_", " ")
+    file = _notebooks_here().get(lesson)
+    return _title(file) if file else lesson.replace("_", " ")
 
 
 def minutes_of(lesson: str) -> str:
     """Return the minutes that a lesson says it takes, in words; empty if its notebook is not here."""
-    here = _here().get(lesson)
-    return str(here[1]) if here else ""
+    file = _notebooks_here().get(lesson)
+    return _minutes(file) if file else ""
 
 
 def numbered(lesson: str) -> str:
@@ -156,54 +156,83 @@ def _lessons_of_path(path: str, names: Sequence[str]) -> list[str]:
 
 def _here() -> dict[str, tuple[Any, ...]]:
     """Return file name -> (title and address, minutes, state) for each lesson that exists here."""
+    kept = store.held()
     found = {}
-    for file in _notebooks_here():
-        header = json.loads(file.read_text(encoding="utf-8"))["metadata"].get("fabriclab", {})
-        title = (header.get("title", file.stem), Path(os.path.relpath(file)).as_posix())
-        minutes = text("lessons.minutes", **{"read": 0, "do": 0} | header.get("minutes", {}))
-        found[file.stem] = (title, minutes, text(f"state.{state(file.stem)}"))
+    for name, file in _notebooks_here().items():
+        title = (_title(file), _address(file))
+        found[name] = (title, _minutes(file), text(f"state.{state(name, kept)}"))
     return found
 
 
-def _notebooks_here() -> list[Path]:
-    """Return the notebooks of lessons in the current folder or, if there are none, in ``notebooks`` in or beside it."""
+def _notebooks_here() -> dict[str, Path]:
+    """Return lesson -> notebook in the current folder or, if there are none, in ``notebooks`` in or beside it."""
     here = Path.cwd()
     for place in (here, here / "notebooks", here.parent / "notebooks"):
         files = sorted(place.glob("[0-9]*.ipynb"))
         if files:
-            return files
-    return []
+            return {file.stem: file for file in files}
+    return {}
 
 
-def answered(lesson: str) -> dict[str, bool]:
-    """Return id -> whether it has been answered right, for each check of a lesson, including its drills."""
-    tried = answers()
+def _title(file: Path) -> str:
+    """Return the title of a notebook, which is its file name if it has none."""
+    return str(_header(file, file.stat().st_mtime_ns).get("title", file.stem))
+
+
+def _minutes(file: Path) -> str:
+    """Return the minutes that a notebook says it takes, in words."""
+    minutes = _header(file, file.stat().st_mtime_ns).get("minutes", {})
+    return text("lessons.minutes", **{"read": 0, "do": 0} | minutes)
+
+
+def _address(file: Path) -> str:
+    """Return where a notebook lies, seen from the current folder."""
+    return Path(os.path.relpath(file)).as_posix()
+
+
+@functools.lru_cache(maxsize=512)
+def _header(file: Path, changed: int) -> dict[str, Any]:
+    """Return what a notebook says of itself; it is read anew once the file has ``changed`` (time in ns)."""
+    metadata = json.loads(file.read_text(encoding="utf-8"))["metadata"]
+    header: dict[str, Any] = metadata.get("fabriclab", {})
+    return header
+
+
+def answered(lesson: str, kept: Mapping[str, Any] | None = None) -> dict[str, bool]:
+    """Return id -> whether it has been answered right, for each check of a lesson, including its drills.
+
+    Who asks for many lessons reads the progress file once and gives what it holds as ``kept``.
+    """
+    tried = answers(kept)
     asked = [question.id for question in questions().values() if question.lesson == lesson]
     return {id: tried.get(id, {}).get("right", False) for id in asked}
 
 
-def answers() -> dict[str, dict[str, Any]]:
+def answers(kept: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
     """Return id -> the stored entry of each check that has been tried, including drills."""
-    kept = store.held()
+    if kept is None:
+        kept = store.held()
     tried = kept["checks"] | kept["drills"]
     return {id: entry for id, entry in tried.items() if id in questions()}
 
 
-def state(lesson: str) -> str:
+def state(lesson: str, kept: Mapping[str, Any] | None = None) -> str:
     """Return the state of a lesson: done, review, core, begun or new.
 
     A lesson is done when all its checks are right, and in review when one of these is due again today. Its core is
     done when the checks before "go further" are right. It is begun when a prediction or an answer is stored.
     """
-    right = answered(lesson)
-    tried = answers()
+    if kept is None:
+        kept = store.held()
+    right = answered(lesson, kept)
+    tried = answers(kept)
     if right and all(right.values()):
         return "review" if any(store.due(tried[id]) for id in right) else "done"
     of_core = [is_right for id, is_right in right.items() if questions()[id].core]
     if of_core and all(of_core):
         return "core"
     number, *_ = lesson.split("_")
-    stored = [*tried, *store.held()["predictions"]]
+    stored = [*tried, *kept["predictions"]]
     return "begun" if any(id.startswith(f"{number}-") for id in stored) else "new"
 
 

@@ -90,13 +90,13 @@ def _full_report(name: str | None, kept: dict[str, Any]) -> Shown:
     states = {}  # file name of a lesson -> its state
     for key in keys("lesson."):
         lesson = key.removeprefix("lesson.")
-        states[lesson] = state(lesson)
+        states[lesson] = state(lesson, kept)
     begun = [lesson for lesson, how in states.items() if how != "new"]
 
     made = {"version": fabriclab.__version__, "facts": _facts(), "day": str(store.now().date())}
     head = text("report.head", **made, name=f", {name}" if name else "")
 
-    checks = list(_checks(begun))
+    checks = list(_checks(begun, kept))
     to_look_at = [check for check in checks if check.call]
     to_look_at.sort(key=lambda check: check.tries == "0")  # checks that were tried come first
     lessons = list(_lessons(begun, kept))
@@ -158,7 +158,7 @@ class _LessonReport:
         self.lesson = lesson
         self.kept = kept
         self.whole = whole  # the full report
-        self.right = answered(lesson)
+        self.right = answered(lesson, kept)
         self.next = next_lesson(lesson)
         self.found = _found(lesson, kept)
 
@@ -181,7 +181,7 @@ class _LessonReport:
     def state(self) -> str:
         """Return in a sentence how far the lesson has come."""
         count = {"right": sum(self.right.values()), "n": len(self.right)}
-        how = text(f"state.{state(self.lesson)}")
+        how = text(f"state.{state(self.lesson, self.kept)}")
         return text("report.state", title=title_of(self.lesson), state=how, **count)
 
     def bars(self) -> list[cards.Bar]:
@@ -397,10 +397,10 @@ def _lessons(begun: Iterable[str], kept: dict[str, Any]) -> Iterator[tuple[str, 
             for id, prediction in predictions().items()
             if prediction.lesson == lesson
         ]
-        right = answered(lesson).values()
+        right = answered(lesson, kept).values()
         yield (
             numbered(lesson),
-            text(f"state.{state(lesson)}"),
+            text(f"state.{state(lesson, kept)}"),
             text("report.of", n=sum(made), total=len(made)),
             text("report.of", n=sum(right), total=len(right)),
         )
@@ -428,11 +428,11 @@ class CheckRow(NamedTuple):
     call: str  # the line to type if it needs another look; else empty
 
 
-def _checks(begun: Iterable[str]) -> Iterator[CheckRow]:
+def _checks(begun: Iterable[str], kept: dict[str, Any]) -> Iterator[CheckRow]:
     """Yield a row for each check of the lessons begun; checks that need another look have the line to type."""
-    tried = answers()
+    tried = answers(kept)
     for lesson in begun:
-        for id, right in answered(lesson).items():
+        for id, right in answered(lesson, kept).items():
             tries = tried.get(id, {}).get("tries", 0)
             if right:
                 answer = text("word.yes")
