@@ -2,6 +2,7 @@
 
 import heapq
 from collections.abc import Mapping
+from time import thread_time
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,15 @@ _TIE = 1e-13  # relative: times closer than this are one event
 # links of the fabric per entry of the routes, from which on only the links in use are kept
 _FEW = 4
 _CLOSE = 1e-9  # relative: levels closer than this are computed again together
-_MANY = 1000  # flows from which on it is worth half a second to load what is compiled
+# Seconds of NumPy in this process from which on it pays to load what is compiled: that takes half a second of a core,
+# and keeps 30 MiB of a process and 95 MiB that all processes share. A lesson with a few simulations does without.
+_WORTH = 3.0  # illustrative: what loading takes on a machine that a class shares [s]
+
+
+class _Plain:
+    """What sharing with NumPy has taken in this process."""
+
+    seconds = 0.0
 
 
 class Events:
@@ -100,8 +109,7 @@ class Events:
         self.level = np.zeros(slow.size)
         self.ends = np.full(slow.size, np.inf)
         self.kernel = compiled.loaded(_levels.share)
-        if self.kernel is None and flows.n_flows >= _MANY and compiled.ready():
-            self.kernel = compiled.fast(_levels.share)
+        self.may_load = self.kernel is None
 
     def go(self, until: float = np.inf) -> None:
         """Run until the last flow has ended, or until the last event before a time [s]."""
@@ -194,6 +202,22 @@ class Events:
             lists = (own.links, own.waits, own.used, own.left, own.gone, own.rows)
             self.kernel(now, floor * (1 - _CLOSE), self.active, *entries, *state, *lists)
             return
+        begun = thread_time()
+        self._share_plain(now, floor)
+        _Plain.seconds += thread_time() - begun
+        if self.may_load and _Plain.seconds >= _WORTH:
+            self._load()
+
+    def _load(self) -> None:
+        """Go on with the compiled form, whose numbers are the same to the bit, if there is one."""
+        self.may_load = False
+        if compiled.ready():
+            kernel = compiled.fast(_levels.share)
+            if kernel is not _levels.share:
+                self.kernel = kernel
+
+    def _share_plain(self, now: float, floor: float) -> None:
+        """Do the work of `_share` with NumPy."""
         above = self.level[self.active] >= floor * (1 - _CLOSE)
         rows, fixed = self.active[above], self.active[~above]
         if rows.size:

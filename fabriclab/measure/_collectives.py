@@ -27,6 +27,7 @@ from fabriclab.measure._rounds import (
     summed_up,
     timed,
 )
+from fabriclab.measure._turns import turn
 from fabriclab.texts import text
 
 TRANSPORTS = ("mpi", "gloo", "shm")
@@ -50,6 +51,7 @@ def all_reduce(
     memory. If none can be started, a stored measurement is returned, and a note says so. A process
     that is a rank of an mpiexec, srun or torchrun job measures with the other ranks of that job instead,
     and each of them returns the same Result. From 2 s on, a line of text shows how many rounds are done.
+    Outside a job, measurements of a machine take turns: one that comes while another runs waits for at most 90 s.
 
     Parameters
     ----------
@@ -109,29 +111,30 @@ def all_reduce(
     need = n * (2 * max(sizes) + 8 * n * ask["rounds"])
     check_memory(need, f"{_what} on {n} ranks", "ask for less, or for fewer ranks or rounds")
 
-    load = Load()
     why: list[str] = []  # why the transports tried so far did not work
     if transport:
         names = [transport]
     else:
         why.extend(_failed.get(mpiexec(), []))
         names = ["shm"] if why else ["mpi", "shm"]
-    for name in names:
-        ask["transport"] = name
-        try:
-            about, times = run_ranks(ask)
-        except NotMeasured as error:
-            if transport:
-                raise
-            why.append(str(error).split(" (its last words")[0])
-            _failed[mpiexec()] = why[:1]
-            continue
-        notes = [
-            f'{reason}; measured over shared memory instead (transport="mpi" tells more)'
-            for reason in why
-        ]
-        notes.append(load_note(load.figures()))
-        return _reported(ask, sizes, times, about, notes)
+    with turn(_what) as notes:
+        load = Load()
+        for name in names:
+            ask["transport"] = name
+            try:
+                about, times = run_ranks(ask)
+            except NotMeasured as error:
+                if transport:
+                    raise
+                why.append(str(error).split(" (its last words")[0])
+                _failed[mpiexec()] = why[:1]
+                continue
+            notes += [
+                f'{reason}; measured over shared memory instead (transport="mpi" tells more)'
+                for reason in why
+            ]
+            notes.append(load_note(load.figures()))
+            return _reported(ask, sizes, times, about, notes)
     return nearest(_what, sizes, why[-1])
 
 

@@ -19,6 +19,7 @@ from fabriclab.errors import FabricError
 from fabriclab.measure import _launch
 from fabriclab.measure._launch import Load, NotMeasured, load_note
 from fabriclab.measure._rounds import Sizes, WrongAnswer, nearest, sizes_of, summed_up
+from fabriclab.measure._turns import turn
 from fabriclab.texts import text
 
 _WAYS = ("write", "read", "shared_copy", "tcp", "pickle")  # of `one_sided`
@@ -50,12 +51,14 @@ def copy(size: Sizes = "64 MiB", repeats: int = 5) -> Result:
         If two buffers of the size do not fit into memory.
     """
     sizes = sizes_of(size, 1, 1)
-    load = Load()
     repeats = units.count(repeats, "repeats")
     check_memory(2 * max(sizes), "a memory copy", "ask for a smaller size")
-    times = [_copies(n, repeats) for n in sizes]
+    with turn("copy") as notes:
+        load = Load()
+        times = [_copies(n, repeats) for n in sizes]
+        notes.append(load_note(load.figures()))
     how = text("measure.copy", repeats=repeats)
-    return summed_up("copy", sizes, times, {"repeats": repeats}, how, [load_note(load.figures())])
+    return summed_up("copy", sizes, times, {"repeats": repeats}, how, notes)
 
 
 def _copies(n: int, repeats: int) -> Any:
@@ -94,11 +97,15 @@ def sockets(size: Sizes = "64 MiB", repeats: int = 5) -> Result:
         If the buffers at both ends do not fit into memory.
     """
     sizes = sizes_of(size, 1, 1)
-    load = Load()
     repeats = units.count(repeats, "repeats")
     check_memory(3 * max(sizes), "a transfer through a socket", "ask for a smaller size")
     try:
-        with socket.create_server(("127.0.0.1", 0)) as server, tempfile.TemporaryFile() as log:
+        with (
+            turn("sockets") as notes,
+            socket.create_server(("127.0.0.1", 0)) as server,
+            tempfile.TemporaryFile() as log,
+        ):
+            load = Load()
             # Is there a loopback at all?
             patience = 1  # illustrative: of this program [s]
             socket.create_connection(server.getsockname(), timeout=patience).close()
@@ -106,11 +113,11 @@ def sockets(size: Sizes = "64 MiB", repeats: int = 5) -> Result:
             ask = {"transport": "tcp", "port": server.getsockname()[1], "name": "", "scratch": ""}
             with _launch.started([_launch.worker(ask)], _launch.environment(ask), log):
                 times = _transfers(server, sizes, repeats)
+            notes.append(load_note(load.figures()))
     except (NotMeasured, OSError) as error:
         return nearest("sockets", sizes, f"no bytes from another process ({error})")
     how = text("measure.sockets", repeats=repeats)
-    note = load_note(load.figures())
-    return summed_up("sockets", sizes, times, {"repeats": repeats}, how, [note])
+    return summed_up("sockets", sizes, times, {"repeats": repeats}, how, notes)
 
 
 def _transfers(server: socket.socket, sizes: Sequence[int], repeats: int) -> NDArray[np.float64]:
@@ -193,20 +200,13 @@ def one_sided(
         If bytes differ from what was sent.
     """
     sizes = sizes_of(size, 1, 1)
-    load = Load()
     repeats = units.count(repeats, "repeats")
-    most = max(sizes)
-    check_memory(7 * most, "transfers between two processes", "ask for a smaller size")
+    check_memory(7 * max(sizes), "transfers between two processes", "ask for a smaller size")
     try:
-        with (
-            socket.create_server(("127.0.0.1", 0)) as s,
-            fl.rdma.Process(_other, s.getsockname()[1], most) as other,
-        ):
-            s.settimeout(_launch.START_LIMIT)
-            mine = _Side(most, other)
-            with s.accept()[0] as link:
-                times = np.array([_in_turns(_ways(mine, other, link, n), repeats) for n in sizes])
-            other.send(None)
+        with turn("one_sided") as notes:
+            load = Load()
+            times = _between_two(sizes, repeats)
+            notes.append(load_note(load.figures()))
     except WrongAnswer:
         raise
     # The system may lack something that the verbs need.
@@ -214,11 +214,25 @@ def one_sided(
         why = f"no bytes from another process ({str(error) or 'it ended'})"
         return {way: nearest(way, sizes, why) for way in _WAYS}
     how = "two processes; the ways in turn, each request as the one before; the bytes were checked once"
-    notes = [load_note(load.figures())]
     return {
         way: summed_up(way, sizes, times[:, i], {"repeats": repeats}, how, notes)
         for i, way in enumerate(_WAYS)
     }
+
+
+def _between_two(sizes: Sequence[int], repeats: int) -> NDArray[np.float64]:
+    """Return the times [s] (sizes, kinds of transfer, repeats) of transfers from and to a process started here."""
+    most = max(sizes)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as s,
+        fl.rdma.Process(_other, s.getsockname()[1], most) as other,
+    ):
+        s.settimeout(_launch.START_LIMIT)
+        mine = _Side(most, other)
+        with s.accept()[0] as link:
+            times = [_in_turns(_ways(mine, other, link, n), repeats) for n in sizes]
+        other.send(None)
+    return np.array(times)
 
 
 def once(transfer: Callable[[], tuple[float, Any]], size: units.Quantity = 8) -> tuple[Result, Any]:
@@ -239,10 +253,12 @@ def once(transfer: Callable[[], tuple[float, Any]], size: units.Quantity = 8) ->
     """
     n = sizes_of(size, 1, 1)[0]
     try:
-        took, seen = transfer()
+        with turn("once") as notes:
+            took, seen = transfer()
     except (FabricError, OSError, EOFError, ImportError) as error:
         return nearest("write", [n], str(error) or "the other process ended"), None
-    return Result("write", "measured", np.array([n], float), np.array([took])), seen
+    size_and_time = np.array([n], float), np.array([took])
+    return Result("write", "measured", *size_and_time, notes=tuple(notes)), seen
 
 
 class _Side:

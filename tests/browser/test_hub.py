@@ -40,7 +40,7 @@ c.JupyterHub.load_roles = [{{"name": "class", "services": ["class"], "scopes": [
 c.JupyterHub.spawner_class = "{spawner}"
 c.SimpleLocalProcessSpawner.home_dir_template = "{place}/{{username}}"
 c.Spawner.args = ["--allow-root"]
-# As docs/teaching.md tells a teacher: lessons and exercises then keep their progress in one file.
+# As docs/jupyterhub.md tells a teacher: lessons and exercises then keep their progress in one file.
 c.Spawner.environment = {{"FABRICLAB_PROGRESS": lambda s: f"{place}/{{s.user.name}}/fabriclab-progress.json"}}
 """
 

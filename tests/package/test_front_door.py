@@ -242,7 +242,7 @@ def test_the_extras_of_the_page_are_those_of_the_package():
 
 
 def test_the_line_for_a_hub_names_one_file_for_each_learner():
-    (line,) = blocks(ROOT / "docs" / "teaching.md", "text")
+    (line,) = blocks(ROOT / "docs" / "jupyterhub.md", "text")
     config = SimpleNamespace(Spawner=SimpleNamespace())
     exec(line, {"c": config})
     named = config.Spawner.environment["FABRICLAB_PROGRESS"]

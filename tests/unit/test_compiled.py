@@ -374,13 +374,17 @@ def test_runs_of_the_flow_engine_are_equal_to_the_bit_with_kernels(form, monkeyp
     )
     routes = routing.route(fabric, flows, "ecmp")
 
-    def run(kernel):
+    def run(kernel, worth=np.inf):
         with monkeypatch.context() as patch:
             patch.setattr(compiled, "loaded", lambda function: kernel)
-            patch.setattr(fluids, "_MANY", 10**9)
+            patch.setattr(fluids, "_WORTH", worth)
+            patch.setattr(compiled, "ready", lambda: True)
+            patch.setattr(compiled, "fast", lambda function: share)
             return engines.run(fabric, routes, flows, engine="flow")
 
     with_kernel, without = run(share), run(None)
-    assert np.array_equal(with_kernel.start, without.start)
-    assert np.array_equal(with_kernel.finish, without.finish)
+    midway = run(None, worth=0.0)  # loaded after the first event
+    for other in (without, midway):
+        assert np.array_equal(with_kernel.start, other.start)
+        assert np.array_equal(with_kernel.finish, other.finish)
     assert without.finish.max() > 0
