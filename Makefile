@@ -76,7 +76,7 @@ test-all: lint notebooks deep
 # Every check goes on after one that fails, and the page at the end has a line for each. STEPS= chooses some by name,
 # RESUME=1 keeps the green lines of the same commit.
 release: $(VENV)/.dev
-	@$(PY) tools/release/run.py $(if $(PYTHONS),--python $(PYTHONS)) $(if $(STEPS),--only $(STEPS)) $(if $(RESUME),--resume)
+	@$(PY) tools/release/release.py $(if $(PYTHONS),--python $(PYTHONS)) $(if $(STEPS),--only $(STEPS)) $(if $(RESUME),--resume)
 
 bench: $(VENV)/.dev
 	@$(PIP) -e '.[$(EXTRAS),dev,bench]'

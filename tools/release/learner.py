@@ -16,12 +16,14 @@ _ASKED = re.compile(r'fl\.(check|predict)\("([\w-]+)"')
 _CELL_PATIENCE = 300  # [s]
 # How a learner who does not know tries: a letter, then numbers, in the units that lessons ask for.
 TYPED = """
-def _tried(call, forms):
+def _tried(call, forms, once=False):
     for form in forms:
         try:
             call(*form)
         except (ValueError, TypeError, KeyError):
-            pass
+            continue
+        if once:
+            break
 
 _LETTERS = [("a",), ("c",), ("b",), ("d",)]
 _NUMBERS = [("2 s",), ("3 GB/s",), ("7 MB",), ("0.5",), (12,)]
@@ -66,7 +68,7 @@ def answered(cells: list) -> list:
 def line_for(kind: str, id: str) -> str:
     """Return the line that answers a question or makes a guess."""
     if kind == "predict":
-        return f'_tried(lambda *form: fl.predict("{id}", *form), _GUESSES)'
+        return f'_tried(lambda *form: fl.predict("{id}", *form), _GUESSES, once=True)'
     return f'_tried(lambda *form: fl.check("{id}", *form), _LETTERS + _NUMBERS)'
 
 

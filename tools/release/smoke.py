@@ -26,7 +26,7 @@ def main() -> None:
     suspect = doctor()
     commands = [
         f"fabriclab --version: {version}",
-        "fabriclab: processes",
+        f"fabriclab: fabriclab {version}",
         "fabriclab validate steps: steps",
         "fabriclab progress: ",
         "fabriclab new-exercise own: own",
