@@ -110,6 +110,9 @@ def upgraded(age: str, setting: Setting, log: Log) -> str:
         log.note(*(f"lost while work went on: {name}" for name in lost[:8]))
         raise Failed(f"{len(lost)} entries were lost while work went on")
     kinds = ", ".join(f"{len(named)} {section}" for section, named in entries.items() if named)
+    silent = no_longer_asked(entries, today)
+    if silent:
+        log.note(f"kept, though no lesson asks it now: {', '.join(silent)}")
     shutil.rmtree(room.clone)
     return (
         f"{earlier[:8]} of {git('log', '-1', '--format=%cs', earlier)}: {kinds}; "
@@ -176,6 +179,14 @@ def entries_of(progress: Path) -> Entries:
 def names_of(entries: Entries) -> list[str]:
     """Return section and name of every entry."""
     return [f"{section}: {name}" for section, named in entries.items() for name in named]
+
+
+def no_longer_asked(entries: Entries, room: Room) -> list[str]:
+    """Return the names of answers and guesses that the questions of today do not have."""
+    files = (room.clone / "fabriclab" / "course" / "questions").glob("*.toml")
+    known = "\n".join(file.read_text(encoding="utf-8") for file in files)
+    asked = [*entries.get("checks", ()), *entries.get("predictions", ())]
+    return [name for name in asked if f"[{name}]" not in known and f".{name}]" not in known]
 
 
 def entries_read_today(room: Room, log: Log) -> Entries:
