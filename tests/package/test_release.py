@@ -40,16 +40,21 @@ def test_each_step_has_a_line_whatever_happens_in_it(setting):
     assert lines[0].measured == "2 of 3 are lost"
     assert "ZeroDivisionError" in (setting.folder / "b.log").read_text()
     assert "3.13" in lines[2].measured
-    text = release.page(lines)
+    text = release.page(lines, release.state())
     assert "NOT READY: 1 green, 2 red, 1 not run" in text
     assert [line for line in text.splitlines() if line.startswith("green")]
 
 
 def test_only_a_page_of_all_steps_says_ready(setting, monkeypatch):
     lines = lines_of(setting, a=lambda setting, log: "7 files")
-    assert "NO RED LINE in 1 of" in release.page(lines)
+    now = ("a commit", False)
+    monkeypatch.setattr(release, "state", lambda: now)
+    assert "NO RED LINE in 1 of" in release.page(lines, now)
     monkeypatch.setattr(release, "STEPS", (Step("a", fails),))
-    assert release.page(lines).splitlines()[-1].startswith("READY")
+    assert release.page(lines, now).splitlines()[-1].startswith("READY")
+    assert "NOT READY" in release.page(lines, ("another commit", False))
+    monkeypatch.setattr(release, "state", lambda: ("a commit", True))
+    assert "READY:" not in release.page(lines, ("a commit", True))
 
 
 def test_a_command_that_fails_makes_its_step_red_and_names_the_tests(setting, tmp_path):

@@ -101,29 +101,36 @@ def relative(path: Path) -> str:
     return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
 
 
-def page(lines: Sequence[Line]) -> str:
-    """Return the page: a heading, a line per step, and the verdict."""
+def page(lines: Sequence[Line], begun: tuple[str, bool]) -> str:
+    """Return the page: a heading, a line per step, and the verdict.
+
+    ``begun`` is the state of the checkout when the first step began. If it is another one now, the lines are of several
+    states, and there is no verdict for any of them.
+    """
     number = dict.fromkeys((GREEN, RED, MISSING), 0)
     for line in lines:
         number[line.colour] += 1
-    if number[RED] or number[MISSING]:
+    if state() != begun:
+        verdict = "NOT READY, the checkout changed while the steps ran"
+    elif number[RED] or number[MISSING]:
         verdict = "NOT READY"
     elif len(lines) < len(STEPS):
         verdict = f"NO RED LINE in {len(lines)} of {len(STEPS)} steps"
+    elif begun[1]:
+        verdict = "NO RED LINE, but changes are not committed"
     else:
         verdict = "READY"
     took = timedelta(seconds=round(sum(line.seconds for line in lines)))
     counts = ", ".join(f"{n} {colour}" for colour, n in number.items())
     width = max((len(line.name) for line in lines), default=0)
     body = [line.shown(width) for line in lines]
-    return "\n".join([heading(), "", *body, "", f"{verdict}: {counts}; {took} in all."])
+    return "\n".join([heading(*begun), "", *body, "", f"{verdict}: {counts}; {took} in all."])
 
 
-def heading() -> str:
+def heading(commit: str, changed: bool) -> str:
     """Return what was checked, when, and on what."""
     version = installs.version()
     date = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
-    commit, changed = state()
     return (
         f"fabriclab {version}, commit {commit[:8]}{' with uncommitted changes' if changed else ''}, "
         f"{date}, Python {platform.python_version()}, {platform.system()} {platform.machine()}, "
@@ -202,7 +209,7 @@ def main() -> int:
             lines.append(run(step, setting))
             done = {"commit": "" if changed else commit, "lines": [asdict(line) for line in lines]}
             (setting.folder / "page.json").write_text(json.dumps(done, indent=1), "utf-8")
-    text = page(lines)
+    text = page(lines, (commit, changed))
     (setting.folder / "page.txt").write_text(f"{text}\n", encoding="utf-8")
     print(text)
     return 0 if all(line.colour == GREEN for line in lines) else 1
