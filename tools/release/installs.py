@@ -74,10 +74,28 @@ def packages(setting: Setting, log: Log) -> str:
         if names:
             log.note(*(f"not in the {package}: {name}" for name in names[:8]))
             raise Failed(f"the {package} lacks {len(names)} files of the checkout")
+    copies = unpacked(sdist, setting, log)
     return (
         f"wheel {size(wheel)}, {len(in_wheel)} files; sdist {size(sdist)}, {len(in_sdist)} files; "
-        "the wheel from the sdist equals that from the checkout to the byte"
+        f"the wheel from the sdist equals that from the checkout to the byte; "
+        f"make finds all it needs in the unpacked sdist and copies {copies} notebooks"
     )
+
+
+def unpacked(sdist: Path, setting: Setting, log: Log) -> int:
+    """Unpack the sdist, see that ``make lab`` could begin there, and return how many notebooks it would open."""
+    place = setting.folder / "unpacked"
+    shutil.rmtree(place, ignore_errors=True)
+    with tarfile.open(sdist) as archive:
+        archive.extractall(place, filter="data")
+    (course,) = place.iterdir()
+    log.run("make", "--dry-run", ".venv/.lab", cwd=course, env=environment())
+    log.run("make", "copies", cwd=course, env=environment())
+    notebooks = sorted(path.name for path in (course / "notebooks").glob("*.ipynb"))
+    copies = sorted(path.name for path in (course / "work" / "notebooks").glob("*.ipynb"))
+    if copies != notebooks:
+        raise Failed(f"make copies {len(copies)} of {len(notebooks)} notebooks of the sdist")
+    return len(copies)
 
 
 def committed(setting: Setting, log: Log) -> Path:
