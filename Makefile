@@ -1,6 +1,6 @@
 # make lab      open the course in JupyterLab (make lab BROWSER=none PORT=8899 prints the address instead)
 # make test     every check of a push     make test-all   deep checks of a larger change
-# make release  what takes hours, before a release
+# make release  what takes hours, before a release: a page of every check (PYTHONS="..." names interpreters)
 # make bench    speed against peers       make pins       renew the exact versions in binder/
 PYTHON ?= python3
 VENV ?= .venv
@@ -45,7 +45,7 @@ TIMED = $(EXECUTED) $(PY) -m pytest $(shell grep -rl --include='test_*.py' 'mark
 # what it compiled, each would compile the whole package anew: a third of all the time.
 test test-all release lint unit deep everything notebooks: export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: help lab copies test test-all release bench lint unit deep everything notebooks pins clean
+.PHONY: help lab copies test test-all release bench lint unit deep suite timed marked notebooks pins clean
 help:
 	@sed -n '1,4s/^# //p' Makefile
 
@@ -76,7 +76,10 @@ test: lint notebooks unit
 
 test-all: lint notebooks deep
 
-release: lint notebooks everything
+# Every check goes on after one that fails, and the page at the end has a line for each. STEPS= chooses some by name,
+# RESUME=1 keeps the green lines of the same commit.
+release: $(VENV)/.dev
+	@$(PY) tools/release/release.py $(if $(PYTHONS),--python $(PYTHONS)) $(if $(STEPS),--only $(STEPS)) $(if $(RESUME),--resume)
 
 bench: $(VENV)/.dev
 	@$(PIP) -e '.[$(EXTRAS),dev,bench]'
@@ -95,9 +98,18 @@ deep: $(VENV)/.dev
 	$(UNIT) "not release and not alone" --hypothesis-profile=deep
 	$(TIMED) "not release and alone"
 
-everything: $(VENV)/.dev
-	$(UNIT) "not alone" --hypothesis-profile=release
-	$(TIMED) "alone"
+# The parts of make release that are tests. TESTS= names files of those that are marked release; pytest's status 5 says
+# that none of a kind are in them.
+suite: $(VENV)/.dev
+	$(UNIT) "not alone and not release" --hypothesis-profile=release
+
+timed: $(VENV)/.dev
+	$(TIMED) "alone and not release"
+
+TESTS ?= tests
+marked: $(VENV)/.dev
+	$(EXECUTED) $(PY) -m pytest -n $(JOBS) --dist worksteal $(TESTS) -m "release and not alone" || [ $$? -eq 5 ]
+	$(EXECUTED) $(PY) -m pytest $(TESTS) -m "release and alone" || [ $$? -eq 5 ]
 
 # The list of lessons, in the README and as a notebook, from the headers of the lessons; the pages of words and of
 # errata from their tables; in the lessons, the links to both.
