@@ -407,7 +407,7 @@ def _still_marks(
 def _label(words: str, part: float, look: str = "") -> str:
     """Return a label over a place of a ruler; the nearer an end, the more of it stands on the inner side."""
     place = f"{_at(part)};transform:translateX(-{100 * part:.0f}%)"
-    return f'<b class="fl-label{look}" style="{place}">{html.escape(words)}</b>'
+    return f'<b class="fl-label{look}" aria-hidden="true" style="{place}">{html.escape(words)}</b>'
 
 
 def _axis(ends: tuple[float, float], unit: str) -> str:

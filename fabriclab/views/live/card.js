@@ -165,7 +165,7 @@ class Card {
 
   icon(name, into, press) {
     const label = this.spec.words[name];
-    const button = make("button", into, { type: "button", class: "fl-icon", "data-press": name, "aria-label": label, title: label });
+    const button = make("button", into, { type: "button", class: "fl-icon", "data-press": name, title: label });
     button.innerHTML = `<svg viewBox="0 0 18 18" aria-hidden="true">${ICONS[name]}</svg>`;
     button.addEventListener("click", press);
     return button;
@@ -173,8 +173,7 @@ class Card {
 
   relabel(button, name) {
     button.innerHTML = `<svg viewBox="0 0 18 18" aria-hidden="true">${ICONS[name]}</svg>`;
-    button.title = this.spec.words[name];
-    button.setAttribute("aria-label", this.spec.words[name]);
+    button.title = this.spec.words[name]; // its name, too, which a label beside it would have said twice
   }
 
   // Numbers, list and code open below the footer, one at a time, and follow the controls.
