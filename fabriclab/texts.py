@@ -1,19 +1,29 @@
 """All sentences that people read, from one table per language.
 
-The environment variable ``FABRICLAB_LANGUAGE`` names the file of another table. A sentence says how its numbers are
-written: ``{n:,}``, or ``{end:time}``, ``{r:rate}`` and ``{s:size}`` for a float in SI units.
+The environment variable ``FABRICLAB_LANGUAGE`` chooses the table: a language that the course has, such as ``fr``, or
+the file of another table. What a table does not translate is said in English, so a translation may begin small.
+
+A sentence says how its numbers are written: ``{n:,}``, or ``{end:time}``, ``{r:rate}`` and ``{s:size}`` for a float in
+SI units. ``{n:/essai/essais}`` writes the word that goes with the number. A field that is a number, with its unit or
+without, gets the decimal and the thousands mark of the language.
 """
 
 import functools
 import json
 import os
+import re
+import string
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from fabriclab import units
 
 _WITH_UNIT = {"time": units.format_time, "rate": units.format_rate, "size": units.format_size}
-_ENGLISH = str(Path(__file__).with_name("texts_en.json"))
+_HERE = Path(__file__).parent
+_ENGLISH = "en"
+# A number as `fabriclab.units` and the lessons write it, and perhaps its unit: 0.700 s, 1,024, 16.7 GB/s, 3.5 times.
+_NUMBER = re.compile(r"(?a)([-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)( [^\d\s]{1,12})?")
 
 
 class _Number(float):
@@ -27,15 +37,39 @@ class _Number(float):
         return super().__format__(spec)
 
 
+class _Writer(string.Formatter):
+    """Fills in fields with the marks and the plural of the language in use."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if format_spec.startswith("/"):
+            _, one, many = format_spec.split("/")
+            return one if _is_one(float(value)) else many
+        return localised(format(value, format_spec))
+
+
+def _is_one(number: float) -> bool:
+    """Return whether a number takes the singular: 1 in English, all below 2 in French."""
+    return number == 1 or (text("number.singular") == "below 2" and abs(number) < 2)
+
+
 @functools.cache
-def _loaded(file: str) -> Mapping[str, str]:
+def _loaded(language: str) -> Mapping[str, str]:
+    """Return the sentences of a language that the course has, or of a file; what it lacks is in English."""
+    ours = _HERE / f"texts_{language}.json"
+    is_ours = language.isalpha() and ours.exists()
     try:
-        found: dict[str, str] = json.loads(Path(file).read_text(encoding="utf-8"))
+        found: dict[str, str] = json.loads((ours if is_ours else Path(language)).read_text("utf-8"))
     except OSError as error:
         raise ValueError(
-            f"FABRICLAB_LANGUAGE must name a file of sentences, got {file!r}: {error.strerror}"
+            f"FABRICLAB_LANGUAGE must be one of {', '.join(languages())}, or name a file of sentences, "
+            f"got {language!r}: {error.strerror}"
         ) from None
-    return found
+    return found if language == _ENGLISH else {**_loaded(_ENGLISH), **found}
+
+
+def languages() -> list[str]:
+    """Return the languages that the course has, by their codes: those that ``FABRICLAB_LANGUAGE`` takes."""
+    return sorted(path.stem.removeprefix("texts_") for path in _HERE.glob("texts_*.json"))
 
 
 def switched_on(name: str) -> bool:
@@ -44,7 +78,7 @@ def switched_on(name: str) -> bool:
 
 
 def table() -> Mapping[str, str]:
-    """Return all sentences of the current language, by key."""
+    """Return all sentences of the current language, by key; those that have no translation are in English."""
     return _loaded(os.environ.get("FABRICLAB_LANGUAGE") or _ENGLISH)
 
 
@@ -55,10 +89,43 @@ def text(key: str, /, **fields: object) -> str:
 
 def fill(sentence: str, /, **fields: object) -> str:
     """Return a sentence with its fields filled in."""
+    if not fields and "{" not in sentence and "}" not in sentence:
+        return sentence
     written: dict[str, object] = {}
     for name, value in fields.items():
         written[name] = _Number(value) if isinstance(value, float) else value
+    if ":/" in sentence or _marks() != (".", ","):
+        return _Writer().vformat(sentence, (), written)
     return sentence.format(**written)
+
+
+def localised(written: str) -> str:
+    """Return a number with the marks of the language in use; anything but a number, with its unit or without, stays.
+
+    Examples
+    --------
+    >>> localised("1,024.5 GB/s"), localised("lesson 31")
+    ('1,024.5 GB/s', 'lesson 31')
+    """
+    match = _NUMBER.fullmatch(written)
+    decimal, thousands = _marks()
+    if match is None or (decimal, thousands) == (".", ","):
+        return written
+    number, unit = match.groups()
+    whole, point, fraction = number.partition(".")
+    written = whole.replace(",", thousands) + (decimal if point else "") + fraction
+    return f"{written} {unit_words(unit.strip())}" if unit else written
+
+
+def unit_words(unit: str) -> str:
+    """Return a unit as people write it beside a number: symbols such as GB/s stay, and "times" is a word."""
+    return table()["unit.times"] if unit == "times" else unit
+
+
+def _marks() -> tuple[str, str]:
+    """Return the decimal and the thousands mark of the language in use."""
+    words = table()
+    return words["number.decimal"], words["number.thousands"]
 
 
 def keys(start: str) -> list[str]:

@@ -42,6 +42,7 @@ def pseudo(tmp_path_factory) -> str:
 
     english = json.loads((ROOT / "fabriclab" / "texts_en.json").read_text(encoding="utf-8"))
     table = {key: "|".join(map(longer, sentence.split("|"))) for key, sentence in english.items()}
+    table["language"] = "en-XA"  # as browsers call such a language
     file = tmp_path_factory.mktemp("language") / "pseudo.json"
     file.write_text(json.dumps(table), encoding="utf-8")
     return str(file)

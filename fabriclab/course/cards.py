@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fabriclab.course.judges import Trace
 from fabriclab.course.shown import digits
 from fabriclab.look import CARDS, both_themes, tick_words, variables
-from fabriclab.texts import text
+from fabriclab.texts import localised, text, unit_words
 
 if TYPE_CHECKING:
     from fabriclab.views import Picture
@@ -65,7 +65,7 @@ def card(body: str, *, title: str = "", wide: bool = False) -> str:
     """Return a whole card for a page without a live view."""
     kinds = "fl-card fl-still fl-wide" if wide else "fl-card fl-still"
     label = f' role="group" aria-label="{html.escape(title)}"' if title else ""
-    return f'<div class="{kinds}"{label}>{style()}{body}</div>'
+    return f'<div class="{kinds}" lang="{text("language")}"{label}>{style()}{body}</div>'
 
 
 def marked(sentence: str) -> str:
@@ -168,7 +168,7 @@ def traced_box(trace: Trace) -> str:
     if rows:
         table = f"<div><table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     lines = "".join(_line(sentence) for sentence in (trace.said, trace.look) if sentence)
-    return f'<div class="fl-trace">{table}{lines}</div>'
+    return f'<div class="fl-trace">{table}{lines}</div>' if table or lines else ""
 
 
 def _sign(right: bool) -> str:
@@ -189,6 +189,7 @@ def question(
     *,
     verdict: Verdict | None = None,
     type_in: str = "",
+    below: str = "",
 ) -> str:
     """Return the body of a question's card.
 
@@ -204,10 +205,12 @@ def question(
         What is said about the last answer.
     type_in : str
         A sentence with the line to type instead.
+    below : str
+        HTML below the verdict, such as a button that goes on.
     """
     judged = verdict_box(verdict) if verdict else ""
     typed = f'<p class="fl-type">{marked(type_in)}</p>' if type_in else ""
-    return f'<div class="fl-body">{_top(name, note, asked)}{answer}{judged}{typed}</div>'
+    return f'<div class="fl-body">{_top(name, note, asked)}{answer}{judged}{typed}{below}</div>'
 
 
 def choices(options: Mapping[str, str], marks: Mapping[str, bool], *, still: bool) -> str:
@@ -236,11 +239,12 @@ def choices(options: Mapping[str, str], marks: Mapping[str, bool], *, still: boo
 
 def number(unit: str, typed: str, *, still: bool) -> str:
     """Return a field for a number with its unit and a button; without a kernel only what was typed."""
-    unit_shown = f"<span>{html.escape(unit)}</span>" if unit else ""
+    unit_shown = f"<span>{html.escape(unit_words(unit))}</span>" if unit else ""
     if still:
         told = html.escape(text("card.yours", answer=typed))
         return f"<p>{told}</p>" if typed else ""
-    label = html.escape(text("card.answer"))
+    answer_in = text("card.answer_in", unit=unit_words(unit)) if unit else text("card.answer")
+    label = html.escape(answer_in)
     check = press_button("check", text("card.check"), "fl-main")
     return (
         f'<div class="fl-row"><input class="fl-field" name="answer" data-enter="check" inputmode="decimal"'
@@ -332,12 +336,12 @@ def ruler(
 
 def _unit(unit: str) -> str:
     """Return a unit as it stands after a number: nothing for a plain number."""
-    return "" if unit == "1" else unit
+    return "" if unit == "1" else unit_words(unit)
 
 
 def _with_unit(value: float, unit: str) -> str:
     """Write a number with its unit, as people type it."""
-    return f"{short(value)} {_unit(unit)}".strip()
+    return localised(f"{short(value)} {_unit(unit)}".strip())
 
 
 def _told(guess: Guess, unit: str, truth: float | None) -> str:
@@ -403,7 +407,7 @@ def _still_marks(
 def _label(words: str, part: float, look: str = "") -> str:
     """Return a label over a place of a ruler; the nearer an end, the more of it stands on the inner side."""
     place = f"{_at(part)};transform:translateX(-{100 * part:.0f}%)"
-    return f'<b class="fl-label{look}" style="{place}">{html.escape(words)}</b>'
+    return f'<b class="fl-label{look}" aria-hidden="true" style="{place}">{html.escape(words)}</b>'
 
 
 def _axis(ends: tuple[float, float], unit: str) -> str:
@@ -444,6 +448,7 @@ def _axis_of(
     for count, place in enumerate(places[::-1][::every]):
         part = _part(place, ends)
         label = tick_words(place) if count else f"{tick_words(place)} {_unit(unit)}".strip()
+        label = localised(label)
         kinds = ["fl-second"] if count % 2 else []  # left out where a card is narrow
         if part > 1 - _ENDS:
             kinds.append("fl-to")
@@ -459,7 +464,7 @@ def fields(typed: Mapping[str, str]) -> str:
     boxes = []
     for name in ("low", "value", "high"):
         label = html.escape(text(f"form.{name}"))
-        written = html.escape(typed.get(name, ""))
+        written = html.escape(localised(typed.get(name, "")))
         boxes.append(
             f'<label>{label}<input class="fl-field" name="{name}" data-read inputmode="decimal"'
             f' autocomplete="off" value="{written}"></label>'
@@ -555,7 +560,7 @@ def bars(rows: Sequence[Bar], line: Bar | None = None) -> str:
         kind = ' class="fl-now"' if row.now else ""
         look = ' class="fl-broken"' if row.value > whole else ""
         width = f"width:{_LONGEST * min(row.value / longest, 1.0):.1f}%"
-        bar = f'<i{look} style="{width}"></i>{mark}<b>{html.escape(row.shown)}</b>'
+        bar = f'<i{look} style="{width}"></i>{mark}<b>{html.escape(localised(row.shown))}</b>'
         cells.append(f"<span{kind}>{html.escape(row.name)}</span><div{kind}>{bar}</div>")
     told = sentences([" ".join(below)])
     return f'<div class="fl-bars">{"".join(cells)}</div>{told}'

@@ -188,6 +188,9 @@ _KNOWN = units.UNITS | {
 }
 SI = {kind: unit for unit, (kind, factor) in _KNOWN.items() if factor == 1.0}
 _DIGITS = r"[\d.,_]*\d\.?(?:[eE][-+]?\d+)?"
+_GAP = re.compile(
+    r"(?<=\d)[\u00a0\u2009\u202f](?=\d{3}(?!\d))"
+)  # thousands apart, as French writes them
 _SUGGESTIONS = ("did you mean", "read in two ways")  # in an error that proposes a unit
 _FORM = re.compile(rf"\s*([-+]?{_DIGITS}(?:\s*/\s*{_DIGITS})?)\s*(\S.*?)?\s*\Z")
 # Ratios by which people are often wrong, too high or too low, each recognised within half a percent.
@@ -232,7 +235,7 @@ def parse_answer(answer: Any, unit: str, bare: str = "") -> Answer:
     asked, _ = quantity(unit)
     if isinstance(answer, (list, tuple, np.ndarray)) and np.size(answer) == 1:
         answer = np.asarray(answer, dtype=object).item()
-    match = _FORM.match(str(answer)) if _may_be_number(answer) else None
+    match = _FORM.match(_GAP.sub("", str(answer))) if _may_be_number(answer) else None
 
     example = match[1] if match else "0.7"
     if asked:
@@ -240,6 +243,8 @@ def parse_answer(answer: Any, unit: str, bare: str = "") -> Answer:
     if match is None or (match[2] or "").startswith("/"):
         return Answer(problem=text("answer.kind", got=f"{answer!r:.60}", example=example))
     written_number, written_unit = match.groups()
+    if written_unit == text("unit.times"):
+        written_unit = "times"
     written_unit = written_unit or bare or {"": "1", "level": unit}.get(asked, "")
     if not written_unit:
         return Answer(problem=text("answer.which", example=example))

@@ -451,6 +451,8 @@ class Picture:
         svg = svg[svg.index("<svg") :]
         # matplotlib's style block would apply to the whole page; as an attribute it applies to this picture only.
         svg = re.sub(r"<style.*?</style>", "", svg, count=1, flags=re.DOTALL)
+        # The description says what the picture shows; its labels and ticks, one by one, would only be read after it.
+        svg = svg.replace('<g id="figure_1"', '<g aria-hidden="true" id="figure_1"', 1)
         # Ids of groups would occur twice on a page with two pictures, and nothing refers to them.
         svg = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", svg)
         width = self.figure.get_figwidth() * 100  # [px]

@@ -91,7 +91,8 @@ def strengths(
         low, high = ladder.interval(strength.right, strength.asked)
         band = text("exam.interval", low=low, high=high)
         count = f"{strength.right} / {strength.asked}"
-        rows.append((topic_name(strength.topic), count, f"{strength.share:.0%}", band))
+        share_shown = text("exam.share", share=strength.share)
+        rows.append((topic_name(strength.topic), count, share_shown, band))
     missed = [strength for strength in found if strength.right < strength.asked]
     weakest = ", ".join(topic_name(strength.topic) for strength in missed[-3:][::-1])
     lines = [text("strengths.title", name=f", {name}" if name else "", day=store.now().date())]
@@ -213,7 +214,8 @@ def calibration() -> Shown:
         median = f"{statistics.median(factors):.2g}" if factors else ""
         band = text("exam.interval", low=low, high=high)
         label = text(f"calibration.{name}")
-        rows.append((label, len(entries), held, f"{held / len(entries):.0%}", band, median))
+        share = text("exam.share", share=held / len(entries))
+        rows.append((label, len(entries), held, share, band, median))
         shares[label] = 100 * held / len(entries)
     if not rows:
         return Shown([text("calibration.nothing")], "wait")
@@ -230,7 +232,7 @@ def calibration() -> Shown:
 
 def _drawn(shares: Mapping[str, float], finding: str) -> Any:
     """Return the shares as bars."""
-    return fabriclab.views.bars(shares, "%", bold=next(iter(shares)), finding=finding)
+    return fabriclab.views.bars(shares, "%", bold=text("calibration.all"), finding=finding)
 
 
 def _opened() -> list[Mapping[str, Any]]:

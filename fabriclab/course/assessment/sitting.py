@@ -217,6 +217,7 @@ class _ExamForm:
         said = ""
         if name == "next":
             self.go_on()
+            said = self._told()
         else:
             typed: object = name
             if name == "check" and self.drawn is not None:
@@ -226,6 +227,12 @@ class _ExamForm:
             if self.drawn is not None and self.verdict is not None:
                 said = " ".join(_said(self.drawn, self.verdict))
         return Turn(self._body(still=False), said)
+
+    def _told(self) -> str:
+        """Return what a screen reader reads where the next question, or the end, has come onto the card."""
+        if self.drawn is None:
+            return " ".join(_result_in_words(self.test))
+        return f"{self._heading(self.drawn)}. {self.drawn.asked}"
 
     def _body(self, *, still: bool) -> str:
         """Return the body of the card."""
@@ -247,6 +254,7 @@ class _ExamForm:
             unit = "" if drawn.item.question.unit == "1" else drawn.item.question.unit
             answer = cards.number(unit, self.chosen, still=still or self.verdict is not None)
         verdict = None
+        onward = ""
         if self.problem:
             verdict = cards.Verdict("other", self.problem, [text("check.uncounted")])
         if self.verdict is not None:
@@ -255,12 +263,15 @@ class _ExamForm:
             kind = "right" if self.verdict.right else "wrong"
             verdict = cards.Verdict(kind, first, [line for line in (more, *below) if line])
             if not still:
-                answer += f'<div class="fl-row">{cards.press_button("next", text("exam.next"), "fl-main")}</div>'
+                button = cards.press_button("next", text("exam.next"), "fl-main")
+                onward = f'<div class="fl-row fl-on">{button}</div>'
         typed = ""
         if still and self.verdict is None:
             call = f"fl.exam({self.test.number!r}, {_placeholder(drawn)})"
             typed = text("exam.type", call=call)
-        return cards.question(name, note, drawn.asked, answer, verdict=verdict, type_in=typed)
+        return cards.question(
+            name, note, drawn.asked, answer, verdict=verdict, type_in=typed, below=onward
+        )
 
 
 def _within(drawn: Drawn) -> str:

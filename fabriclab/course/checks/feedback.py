@@ -21,7 +21,7 @@ from fabriclab.course.questions import (
 )
 from fabriclab.course.shown import Shown, quantity, refuse_if, unit_in
 from fabriclab.look import halves
-from fabriclab.texts import text
+from fabriclab.texts import localised, text
 
 _HINTS = 3
 
@@ -422,7 +422,9 @@ def _ask(question: Question, kind: str, given: Mapping[str, Any]) -> Shown:
         _placeholder(question, kind), *(f"{name}={value!r}" for name, value in given.items())
     )
     if kind == "choice":
-        options = [(letter, option) for letter, (option, _) in question.options(given).items()]
+        options = [
+            (letter, localised(option)) for letter, (option, _) in question.options(given).items()
+        ]
         return Shown([asked], rows=options, after=[text("check.choice", call=call)])
     if kind != "number":
         return Shown([asked], after=[text(f"check.{kind}", call=call)])

@@ -26,7 +26,7 @@ from fabriclab.course.shown import (
     times,
     unit_in,
 )
-from fabriclab.texts import switched_on, table, text
+from fabriclab.texts import localised, switched_on, table, text
 
 _NO_IDEA = {"value": None, "low": 0.1, "high": 1000.0}
 _OBTAINED = ("computed", "measured", "published", "stored")
@@ -132,10 +132,9 @@ class GuessForm:
 
     def still(self) -> str:
         """Return the card for pages without a kernel."""
-        question, line = self.words()
-        return cards.card(
-            self._body(self._stored(), still=True, below=cards.sentences([line])), title=question
-        )
+        _, line = self.words()
+        body = self._body(self._stored(), still=True, below=cards.sentences([line]))
+        return cards.card(body, title=text("form.title", name=named(self.id)))
 
     def live(self) -> Any:
         """Return the form that a learner fills in."""
@@ -281,7 +280,7 @@ def guessed(entry: Mapping[str, Any]) -> str:
         return text("predict.skipped")
     if entry["value"] is None:
         return text("predict.nothing")
-    guess = _typed(entry["value"], entry["unit"])
+    guess = localised(_typed(entry["value"], entry["unit"]))
     if _has_range(entry):
         guess += text("predict.span", low=_plain(entry["low"]), high=_plain(entry["high"]))
     return guess
@@ -489,7 +488,7 @@ def _is_spot_on(number: float, truth: float, share: bool = False) -> bool:
 
 def headline(id: str, entry: Mapping[str, Any]) -> str:
     """Return what came out, in a sentence: the number with the claim of the lesson, else with the name."""
-    truth = shown(entry["truth"], entry["unit"])
+    truth = localised(shown(entry["truth"], entry["unit"]))
     claim = predictions()[id].claimed() if id in predictions() else ""
     if claim:
         return f"{truth} {claim}".rstrip(".") + "."
@@ -545,7 +544,7 @@ def _revealed(id: str, entry: Mapping[str, Any], busy: str = "") -> str:
     finding = f"{headline(id, entry)} {judged}".strip()
     small = text("card.guessed_first" if guess.value is not None else "card.came_out")
     body = cards.asked_guess(small, span, finding, inner + cards.sentences([" ".join(below)]))
-    return cards.card(body, title=finding)
+    return cards.card(body, title=named(id))  # the finding stands in the card and is read once
 
 
 def remember(result: Result, name: str | None = None) -> None:

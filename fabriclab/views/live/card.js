@@ -37,10 +37,14 @@ function unitOf({ ladder, high }, value) {
   return ladder.findLast(([, factor]) => size >= factor * (1 - 1e-9)) || ladder[0];
 }
 
+// The marks of the language in numbers; all views of a page speak one.
+let marks = { decimal: ".", thousands: "," };
+const speak = ({ words: { decimal, thousands } }) => (marks = { decimal, thousands });
+
 function natural(control, value) {
   const [unit, factor] = unitOf(control, value);
   const [whole, ...fraction] = String(Number((value / factor).toPrecision(DIGITS))).split(".");
-  return `${[whole.replace(/\B(?=(\d{3})+$)/g, ","), ...fraction].join(".")} ${unit}`.trim();
+  return `${[whole.replace(/\B(?=(\d{3})+$)/g, marks.thousands), ...fraction].join(marks.decimal)} ${unit}`.trim();
 }
 
 // Three digits in the unit that is shown.
@@ -53,7 +57,8 @@ const exact = (value) => Number(value.toPrecision(15)); // 160 * 1e-6 is 0.00016
 
 // What was typed, in the slider's own unit; a number without unit has the one of the value that is shown.
 function asValue(control, text, shown) {
-  const [, digits, unit] = text.trim().match(/^([-+]?[\d.][\d,_.]*(?:e[-+]?\d+)?)\s*(\D.*)?$/i) || [];
+  const joined = text.trim().replace(/(?<=\d)[\u00a0\u2009\u202f](?=\d{3}(?!\d))/g, ""); // thousands, as French writes them
+  const [, digits, unit] = joined.match(/^([-+]?[\d.][\d,_.]*(?:e[-+]?\d+)?)\s*(\D.*)?$/i) || [];
   const number = digits ? Number(digits.replace(/[,_](?=\d{3}(?!\d))/g, "").replace(",", ".")) : NaN; // 1,024; 8,5
   const factor = unit ? control.units[unit.trim()] : unitOf(control, shown)[1];
   return factor === undefined ? NaN : exact(number * factor);
@@ -93,7 +98,8 @@ class Card {
     this.spec = model.get("spec");
     this.read = null; // the item that the reader points at: [layer, number]
     this.seq = 0;
-    this.root = make("div", root, { class: "fl-live", role: "group", "aria-label": this.spec.title });
+    speak(this.spec);
+    this.root = make("div", root, { class: "fl-live", role: "group", "aria-label": this.spec.title, lang: this.spec.words.language });
     this.build();
     this.values = { ...model.get("asked").values };
     this.presses = []; // each with the values that stood on the page when it was pressed
@@ -159,7 +165,7 @@ class Card {
 
   icon(name, into, press) {
     const label = this.spec.words[name];
-    const button = make("button", into, { type: "button", class: "fl-icon", "data-press": name, "aria-label": label, title: label });
+    const button = make("button", into, { type: "button", class: "fl-icon", "data-press": name, title: label });
     button.innerHTML = `<svg viewBox="0 0 18 18" aria-hidden="true">${ICONS[name]}</svg>`;
     button.addEventListener("click", press);
     return button;
@@ -167,8 +173,7 @@ class Card {
 
   relabel(button, name) {
     button.innerHTML = `<svg viewBox="0 0 18 18" aria-hidden="true">${ICONS[name]}</svg>`;
-    button.title = this.spec.words[name];
-    button.setAttribute("aria-label", this.spec.words[name]);
+    button.title = this.spec.words[name]; // its name, too, which a label beside it would have said twice
   }
 
   // Numbers, list and code open below the footer, one at a time, and follow the controls.
@@ -665,7 +670,8 @@ class Card {
 class Words {
   constructor(model, root) {
     this.model = model;
-    this.words = make("pre", root, { class: "fl-text", role: "group", "aria-label": model.get("spec").title });
+    const { title, words } = model.get("spec");
+    this.words = make("pre", root, { class: "fl-text", role: "group", "aria-label": title, lang: words.language });
     this.onFrame = () => (this.words.textContent = model.get("frame").text);
     model.on("change:frame", this.onFrame);
     this.onFrame();

@@ -11,7 +11,9 @@ class Form {
     this.queue = [];
     this.guess = { low: null, value: null, high: null };
     this.ratios = { low: 1 / SPREAD, high: SPREAD }; // of the ends of the range to the guess
-    this.root = make("div", root, { class: "fl-live fl-card", role: "group", "aria-label": this.spec.title, tabindex: "-1" });
+    speak(this.spec);
+    const group = { role: "group", "aria-label": this.spec.title, lang: this.spec.words.language, tabindex: "-1" };
+    this.root = make("div", root, { class: "fl-live fl-card", ...group });
     this.body = make("div", this.root);
     this.warning = make("p", this.root, { class: "fl-warning", role: "alert", hidden: "" });
     this.voice = make("div", this.root, { class: "fl-voice", "aria-live": "polite" }); // stays, so that it is read
@@ -84,6 +86,7 @@ class Form {
     const here = this.body.contains(document.activeElement) && document.activeElement;
     const name = here && (here.dataset.press || here.name);
     this.shown = this.body.innerHTML = html;
+    this.describe();
     this.ruler = this.body.querySelector(".fl-ruler[role=group]");
     for (const hand of this.body.querySelectorAll("[data-hand]"))
       this.guess[hand.dataset.hand] = hand.hasAttribute("aria-valuenow") ? Number(hand.getAttribute("aria-valuenow")) : null;
@@ -95,6 +98,14 @@ class Form {
     const again = [...this.body.querySelectorAll("button, input")].find((node) => (node.dataset.press || node.name) === name);
     if (again && !again.disabled) again.focus();
     else (this.body.querySelector("button:not(:disabled), input") || this.root).focus(); // the keyboard stays in the card
+  }
+
+  // A reader who comes into the card by Tab hears the question, too, and not only its name.
+  describe() {
+    const asked = this.body.querySelector(".fl-asked");
+    if (asked) asked.id = this.asked ||= `fl-asked-${Math.random().toString(36).slice(2)}`;
+    if (asked) this.root.setAttribute("aria-describedby", this.asked);
+    else this.root.removeAttribute("aria-describedby");
   }
 
   // ------------------------------------------------------------------ what a hand does
@@ -240,7 +251,7 @@ class Form {
 }
 
 const rounded = (value) => Number(value.toPrecision(2));
-const written = (value) => String(Number(value.toPrecision(6)));
+const written = (value) => String(Number(value.toPrecision(6))).replace(".", marks.decimal);
 
 // Moves the other numbers out of the way of the one that was set.
 function inOrder(now, name) {

@@ -49,7 +49,9 @@ def _read(name: str) -> str:
 
 def fixed_words() -> dict[str, str]:
     """Return the words that every view may show, such as the names of its buttons, by their short keys."""
-    return {key.removeprefix("live.word."): text(key) for key in keys("live.word.")}
+    words = {key.removeprefix("live.word."): text(key) for key in keys("live.word.")}
+    marks = {"decimal": text("number.decimal"), "thousands": text("number.thousands")}
+    return {**words, **marks, "language": text("language")}
 
 
 class LiveModel(anywidget.AnyWidget):

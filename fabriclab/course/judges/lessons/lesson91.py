@@ -63,7 +63,7 @@ def _confused(named: Mapping[str, str]) -> str:
     if named["experts"] == "all_reduce" or named["tables"] == "all_reduce":
         return "sums where nothing is added"
     is_swapped = named["gather"] == "reduce_scatter" or named["scatter"] == "all_gather"
-    if is_swapped or named["gather"] == named["scatter"]:
+    if is_swapped or named["gather"] == named["scatter"] != "":
         return "halves mixed up"
     if named["stages"] in ("broadcast", "all_reduce"):
         return "a pair taken for a group"
