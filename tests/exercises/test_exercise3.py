@@ -648,6 +648,46 @@ def test_programs_that_go_on_for_ever_are_ended_in_a_notebook_too():
         assert time.process_time() - begin < 10
 
 
+def test_a_hang_says_at_which_lines_the_programs_stand(box):
+    code = WRONG["ex3-b"]["never ends"]
+    lines = code.splitlines()
+    outside = next(i for i, line in enumerate(lines, 1) if "done(move(READ, added" in line)
+    inside = next(i for i, line in enumerate(lines, 1) if "while not (found" in line) + 1
+    waits = next(i for i, line in enumerate(lines, 1) if "node.load(sent) < step" in line) + 1
+    places = ((waits, "serve"), (outside, "work"), (inside, "done"))
+    record, _ = grade_cells(box, PRACTICE, find("ex3-b"), [SETUP, code], "")
+    for sentences in (verdict("ex3-b", code).said, record["said"]):
+        for line, function in places:
+            assert remark(3, "line", line=line, function=function).search(" ".join(sentences))
+
+
+@pytest.mark.parametrize(
+    "place", ["9", "[['serve']]", "[[1, 'serve']]", "[['a b', 3]]", "None", "1 / 0"]
+)
+def test_what_a_process_says_of_its_place_is_not_believed_blindly(place, box):
+    """A learner's code can change what answers in its own process."""
+    spoil = f"""
+def serve(node):
+    for name in [name for name in globals() if name.endswith("?")]:
+        globals()[name] = lambda: {place}
+    while True:
+        yield
+
+def work(node):
+    while True:
+        yield
+"""
+    record, _ = grade_cells(box, PRACTICE, find("ex3-b"), [SETUP, spoil], "")
+    assert record["points"] == 0 and record["trouble"] != "judge"
+    assert remark(3, "fault.hangs").search(" ".join(record["said"]))
+
+
+def test_a_replay_says_where_programs_stand_that_hang():
+    names = functions(WRONG["ex3-b"]["never ends"])
+    shown = server.replay("ex3-b", [names["serve"], names["work"]], 1)
+    assert any(remark(3, "line", function="serve").search(line) for line in shown)
+
+
 def test_every_question_has_three_hints_for_each_of_its_functions():
     check_hints_of_functions(judges.exercise(3))
 

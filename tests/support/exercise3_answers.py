@@ -661,6 +661,21 @@ WRONG_A = {
     "lkey for rkey": but(
         "ex3-a", ("                          mr.rkey])", "                          mr.lkey])")
     ),
+    "not brought to RTS": but("ex3-a", ("qp.to_rts(attr)", "qp.to_rtr(attr)")),
+    "not brought to RTS/nothing sent": but(
+        "ex3-a", ("qp.to_rts(attr)", "qp.to_rtr(attr)"), ("    qp.post_send(wr)\n", "    return\n")
+    ),
+    "not brought to RTS/not even to RTR": but("ex3-a", ("qp.to_rts(attr)", "qp.to_init(attr)")),
+    "own number for the peer's": but(
+        "ex3-a",
+        (
+            "attr.dest_qp_num, attr.qp_access_flags = number, rights",
+            "attr.dest_qp_num, attr.qp_access_flags = qp.qp_num, rights",
+        ),
+    ),
+    "never ends": but("ex3-a", ("    node.tell(node.peer, [", "    str(["))
+    .replace("    str([", "    keys = [")
+    .replace("mr.rkey])", "mr.rkey]"),
 }
 WRONG_B = {
     "added twice": but(
@@ -744,6 +759,28 @@ WRONG_B = {
             "        yield from done(move(WRITE, grad, n, n, flag, flags=0))\n",
             "        if step < node.steps - 1:\n            yield from done(move(WRITE, grad, n, n, flag, flags=0))\n"
             "        else:\n            qp.post_send(move(WRITE, grad, n, n, flag, flags=0))\n",
+        ),
+    ),
+}
+PULL = "        yield from done(move(READ, params, 0, n))\n"
+PULL_ONCE = (PULL, f"        if not step:\n    {PULL}")
+WRONG_B |= {
+    "part of a gradient": but(
+        "ex3-b", ("move(WRITE, grad, n, n,", "move(WRITE, grad, n, n // 16 * 8,")
+    ),
+    "part of a gradient/all but a word": but(
+        "ex3-b", ("move(WRITE, grad, n, n,", "move(WRITE, grad, n, n - 8,")
+    ),
+    "pulled only once": but("ex3-b", PULL_ONCE),
+    "result not handed over": but("ex3-b", ("    node.result(params)\n", "")),
+    "never ends": but(
+        "ex3-b", ("        node.store(added, step)           # only now it is in\n", "")
+    ),
+    "never ends/a helper without yield from": but(
+        "ex3-b",
+        (
+            "            yield from done(move(READ, added, 2*n + 8, 8))\n",
+            "            done(move(READ, added, 2*n + 8, 8))\n            yield\n",
         ),
     ),
 }
@@ -888,6 +925,20 @@ WRONG_E = {
         "ex3-e", ("slowest[max(0, k - bound)]", "slowest[max(0, k - bound - 1)]")
     ),
     "nobody waits": but("ex3-e", ("slowest[max(0, k - bound)]", "slowest[0]")),
+}
+WRONG_E |= {
+    "part of a gradient": but(
+        "ex3-e",
+        ("move(WRITE, grad, n * (1 + me), n,", "move(WRITE, grad, n * (1 + me), n // 16 * 8,"),
+    ),
+    "pulled only once": but("ex3-e", PULL_ONCE),
+    "one slot for all workers": but(
+        "ex3-e",
+        ("move(WRITE, grad, n * (1 + me), n,", "move(WRITE, grad, n, n,"),
+        ("mr.buf + n * (1 + w))", "mr.buf + n)"),
+    ),
+    "result not handed over": but("ex3-e", ("    node.result(mr.buf)\n", "")),
+    "never ends": but("ex3-e", ("node.store(mr.buf + added + 8 * w, steps[w])", "pass")),
 }
 WRONG_F = {
     "each copy waits for the whole": but(

@@ -98,6 +98,7 @@ class Answers:
             value = getattr([*args, 0][0], "alone", lambda deed: deed)(deed)(*args)
             if type(value) is self.generator:  # the parent continues it by a new name
                 name = f"{value.__name__}/{len(self.names)}"
+                self.names[f"{name}?"] = lambda program=value: self.place_of(program)
                 self.names[name], value = (
                     lambda program=value: next((False for _ in program), True),
                     name,
@@ -110,6 +111,14 @@ class Answers:
             return {"problem": "value", "said": str(error)}
         except BaseException as error:
             return self.described(error)
+
+    def place_of(self, program: Any) -> list[list[Any]]:
+        """Return the function and the line where a program waits, and the same of each that it waits for."""
+        place = []
+        while type(program) is self.generator and program.gi_frame is not None:
+            place.append([program.__name__, program.gi_frame.f_lineno])
+            program = program.gi_yieldfrom
+        return place
 
     def described(self, error: BaseException) -> dict[str, Any]:
         """Describe an error, with the last line of the learner's code that was involved."""

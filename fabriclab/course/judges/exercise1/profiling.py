@@ -153,15 +153,19 @@ def _trace(rng: Rng) -> Trace:
     rate = float(rng.uniform(10e9, 90e9))
     step_begins = float(rng.uniform(0.02, 0.06))  # [s]
     events = list[list[Any]]()
-    for _ in range(4):
+    steps = 4
+    for step in range(steps):
         work = rng.uniform(8e-3, 14e-3)  # [s]
-        plan = (  # name, and begin and length as parts of the work
+        plan = [  # name, and begin and length as parts of the work
             ("compute", 0.0, 1.0),
             ("compute", 0.8, 0.4),
             ("all_reduce", 0.5, rng.uniform(0.45, 0.5)),
             ("all_gather", 0.85, rng.uniform(0.65, 0.7)),
             ("reduce_scatter", 1.1, rng.uniform(0.2, 0.25)),
-        )
+        ]
+        # One begins while nothing runs; not in the last step, where what begins last must not end last.
+        if step < steps - 1:
+            plan.append(("all_to_all", 1.57, 0.11))
         for name, start, length in plan:
             begin = step_begins + work * start
             end = step_begins + work * (start + length)

@@ -110,6 +110,7 @@ class Pair:
         self.todo = deque[Op]()
         self.done = deque[Op]()  # done, and not yet reported
         self.recv = deque[dict[str, Any]]()
+        self.used_early = False  # whether a request was refused because of the state
         self.posted = 0  # requests
         self.retired = 0  # requests whose places in the send queue are free again
         self.changes = 0  # requests done that change remote memory
@@ -358,6 +359,8 @@ class Machine:
         self.dies_after = [0, 0, 0]
         self.events = self.moved = self.doorbells = self.posted = self.inlined = 0
         self.touched: list[tuple[int, int]] = []  # what the processor copied: address and length
+        # What was posted: number of the node at the other end, opcode, address there, bytes.
+        self.requests = list[tuple[int, int, int, int]]()
 
     # Memory ----------------------------------------------------------------------------------------------------------
 
@@ -544,12 +547,14 @@ class Machine:
             pair.todo.append(op)
             self._count_towards_death(op)
             self.device.opcodes.add(wr["opcode"])
+            self.requests.append((pair.dest[0], wr["opcode"], wr["remote_addr"], op.total))
 
     def _check_request(self, pair: Pair, op: Op, *, inline: int) -> None:
         """Raise RequestRefused if a queue pair does not take a request."""
         kind = op.wr["opcode"]
         pieces = len(op.wr["sg"])
         if pair.state not in (RTS, ERR):
+            pair.used_early = True
             raise RequestRefused(
                 f"QP {pair.number} is in state {pair.state}; it sends in IBV_QPS_RTS"
             )

@@ -10,7 +10,7 @@ from fabriclab.course.questions.files import message
 from fabriclab.rdma import enums
 from fabriclab.registry import register
 
-from .device import CAS, FAA, READ, REM_ACCESS, RTS, Region
+from .device import CAS, FAA, INIT, READ, REM_ACCESS, RTR, RTS, Pair, Region
 from .server import seed, stops
 from .training import SERVER, TrainingRun
 
@@ -45,6 +45,16 @@ class Lone(TrainingRun):
         if self.faults:
             return [("", sentence) for sentence in self.faults.values()]
         return [("", stopped[0].said)] if stopped else []
+
+    def with_hang(self, found: list[Fault]) -> list[Fault]:
+        """Return faults; if programs have not ended, the first one says where they stand."""
+        if not found or "hangs" not in self.faults:
+            return found
+        (name, said), *others = found
+        hang = self.faults["hangs"]
+        if hang not in said:
+            said = f"{said} {hang}"
+        return [(name or "never ends", said), *others]
 
     def left(self) -> list[Fault]:
         """Return the fault if there are completions that nobody has polled."""
@@ -124,12 +134,27 @@ class Meeting(Lone):
 
     def connected(self) -> list[Fault]:
         """Return what is wrong with the queue pairs."""
+        every_pair = [pair for rank in range(2) for pair in self.seats[rank].machine.pairs.values()]
+        mistakes = list(filter(None, map(self._mistake_of_pair, every_pair)))
         for rank in range(2):
             pairs = self.seats[rank].machine.pairs.values()
             if not any(pair.state == RTS and pair.peer for pair in pairs):
                 states = [pair.state for pair in pairs] or "-"
-                return self.statuses() or [("", message(3, "connected", rank=rank, states=states))]
+                said = message(3, "connected", rank=rank, states=states)
+                if mistakes:
+                    return [(mistakes[0], said)]
+                return self.statuses() or [("", said)]
         return []
+
+    def _mistake_of_pair(self, pair: Pair) -> str:
+        """Return why a queue pair is not connected, or nothing."""
+        if pair.used_early or (pair.state in (INIT, RTR) and not self.problem):
+            return "not brought to RTS"
+        machine, number = pair.dest
+        there = self.device.machines[machine]
+        if there is not pair.node and number == pair.number and number not in there.pairs:
+            return "own number for the peer's"
+        return ""
 
     def arrived(self) -> list[Fault]:
         """Return what is wrong with the words that both nodes had to write."""
@@ -168,7 +193,9 @@ def meet(ask: Ask, rng: Rng) -> Verdict:
         first = stop if run.problem and not run.device.statuses else []
         steps = (run.regions(), run.connected(), run.arrived() or stop)
         for part, found in zip(faults, steps, strict=True):
-            part.append(found and (first or found))
+            if found and first:
+                found = [(found[0][0], first[0][1])]
+            part.append(run.with_hang(found))
     return verdict("ex3-a", [RunsPart(1 / 3, part) for part in faults], stopped)
 
 
@@ -235,5 +262,6 @@ def ticket(ask: Ask, rng: Rng) -> Verdict:
     for _ in range(4):
         run = Tickets(rng)
         stop = run.go(ask, "ticket", range(3), stopped)
-        faults.append((stop if run.problem else run.drawn()) or run.left() or stop)
+        found = (stop if run.problem else run.drawn()) or run.left() or stop
+        faults.append(run.with_hang(found))
     return verdict("ex3-c", [RunsPart(1.0, faults, sets=2)], stopped)

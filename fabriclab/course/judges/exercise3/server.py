@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fabriclab.course.judges import PRACTICE, Ask, Rng, Unanswered, Verdict, draw
+from fabriclab.course.judges.shared.calls import place_of
 from fabriclab.course.judges.shared.numbers import near, number
 from fabriclab.course.judges.shared.parts import Call, QuestionPart, judge
 from fabriclab.course.questions import misconception
@@ -21,6 +22,11 @@ _NAMED = {
     "lost": "completion taken for delivery",
     "stale": "completion taken for delivery",
     "overrun": "completion taken for delivery",
+    "part": "part of a gradient",
+    "once": "pulled only once",
+    "slot": "one slot for all workers",
+    "nothing": "result not handed over",
+    "hangs": "never ends",
 }
 _ITS_OWN = ("raised", "value", "exited", "asked")  # problems that need not occur in every run
 # Kind of run -> fault -> the mistake behind it in such runs, which takes precedence over _NAMED.
@@ -180,6 +186,8 @@ def played(
         if not said:
             said.append(message(3, "run", n=n, kind=message(3, f"kind.{kind}")))
             said += list(faults.values())[:2]
+            if "hangs" in faults:
+                said.append(faults["hangs"])  # which says where each program stands
             if mistake:
                 said.append(misconception(id, mistake))
             said.append(message(3, "again", id=id, functions=", ".join(functions), n=n))
@@ -383,7 +391,9 @@ def replay(id: str, functions: Sequence[Callable[..., Any]], n: int, last: int =
                 program = functions[0] if name == SERVER else functions[1]
                 begun.append(mine.alone(program)(mine))
                 return f"program/{len(begun) - 1}"
-            number = int(name.partition("/")[2])
+            number = int(name.partition("/")[2].removesuffix("?"))
+            if name.endswith("?"):
+                return place_of(begun[number])
             for _ in begun[number] or ():
                 return False  # it has had a turn and has not ended
             return True

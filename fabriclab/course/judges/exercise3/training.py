@@ -7,6 +7,7 @@ tell the truth.
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import re
@@ -19,7 +20,7 @@ from fabriclab.course.judges.shared.numbers import brief
 from fabriclab.course.questions.files import message
 from fabriclab.rdma import enums as e
 
-from .device import RESET, RTS, VERBS, Device, Machine, RequestRefused
+from .device import READ, RESET, RTS, VERBS, WRITE, WRITE_IMM, Device, Machine, RequestRefused
 
 CLIENT = Path(__file__).with_name("data").joinpath("client.py").read_text(encoding="utf-8")
 ENUMS = {name: int(member) for name, member in vars(e).items() if name.startswith("IBV_")}
@@ -196,6 +197,8 @@ _MOST = 15_000  # turns in all
 _NO_VERB = 20  # what a turn without a verb, which leads nowhere, counts for among idle turns
 _NOTICED = 40  # turns until the launcher has seen that a node is dead
 _HANDLE = re.compile(r"\w{1,60}/\d{1,9}")  # the name of a program that has begun
+_DEEPEST = 3  # functions within each other whose lines are told
+_SEVERAL = 3  # steps, or gradients added, from which on what is always missing was never sent
 
 
 Update = tuple[int, int]  # a worker, and its step
@@ -276,6 +279,10 @@ class TrainingRun:
         self.areas = dict[int, list[tuple[int, int]]]()
         self.problem: Unanswered | None = None
         self.applied = dict[Update, int]()
+        self.additions = 0  # of anything to the parameters
+        self.always_empty = set(
+            range(self.model.words)
+        )  # words without a bit in all that was added
         self.deaths = dict[int, int]()  # rank -> turn
         self.seats: dict[Any, Seat] = {}
         # Completions of messages that had arrived, and were not polled, when a program ended.
@@ -330,7 +337,8 @@ class TrainingRun:
             return
         if going:
             dead = ", ".join(map(str, self.deaths)) or "-"
-            self.fault("hangs", who=", ".join(map(str, going)), why=dead)
+            stand = [_where(ask, name, handle) for name, handle in going.items()]
+            self.fault("hangs", who=", ".join(stand), why=dead)
 
     def _take_turn(self, ask: Ask, going: dict[Any, str]) -> None:
         """Let one program go on to its next yield; those that have ended, or been killed, leave ``going``."""
@@ -415,6 +423,8 @@ class TrainingRun:
 
     def added(self, gradient: bytes) -> None:
         """Note which update was added, or that it was no update."""
+        self.additions += 1
+        self.always_empty &= _empty_words(gradient)
         parts = self.model.named(gradient)
         updates = sorted(part for part in parts if part is not None)
         if len(updates) < len(parts):
@@ -448,6 +458,7 @@ class TrainingRun:
         self._judge_ends()
         if self.final:
             self._judge_sum()
+        self._judge_requests()
         for name, seat in self.seats.items():
             self._judge_habits(name, seat)
         return dict(sorted(self.faults.items(), key=_place_of_fault))
@@ -492,6 +503,48 @@ class TrainingRun:
         elif not {"torn", "overrun"} & self.faults.keys():
             self.fault("wrong")
 
+    def _judge_requests(self) -> None:
+        """Note what the requests explain: a part that was never sent, one pull for all steps, a slot that is shared."""
+        missing = len(self.always_empty)
+        enough = self.additions >= _SEVERAL
+        if "torn" in self.faults and enough and 0 < missing < self.model.words:
+            del self.faults["torn"]
+            self.fault("part", n=8 * missing, length=8 * self.model.words)
+        if "stale" in self.faults:
+            for rank in self._live():
+                steps = self.seats[rank].steps
+                pulls = self._pulled(rank) / (8 * self.model.words)
+                if steps >= _SEVERAL and 1 <= pulls < 2:
+                    self.fault("once", worker=rank, steps=steps)
+        if {"part", "torn", "overrun", "doubled", "lost", "wrong"} & self.faults.keys():
+            both = self._shared_slot()
+            if both:
+                self.fault("slot", one=both[0], other=both[1])
+
+    def _pulled(self, rank: int) -> int:
+        """Return the bytes that requests brought to a worker, without those for a word of each worker or less."""
+        mine = self.seats[rank].machine
+        least = 8 * self.model.workers
+        fetched = [n for _, kind, _, n in mine.requests if kind == READ and n > least]
+        brought = []
+        for to, kind, _, n in self.seats[SERVER].machine.requests:
+            if to == mine.number and kind < READ and n > least:
+                brought.append(n)
+        return sum(fetched) + sum(brought)
+
+    def _shared_slot(self) -> tuple[int, int] | None:
+        """Return two workers that write more than a word to the same place, or None."""
+        written = list[tuple[int, int, int]]()  # worker, address and length
+        for rank in range(self.model.workers):
+            for _, kind, at, n in self.seats[rank].machine.requests:
+                if kind in (WRITE, WRITE_IMM) and n > 8:
+                    written.append((rank, at, n))
+        places = sorted(set(written), key=lambda place: place[1])
+        for (one, at, n), (other, next_at, next_n) in itertools.pairwise(places):
+            if one != other and _overlap(at, n, next_at, next_n):
+                return min(one, other), max(one, other)
+        return None
+
     def _judge_habits(self, name: Any, seat: Seat) -> None:
         """Note a program that has copied parameters or gradients itself, or has left completions."""
         areas = self.areas.get(seat.machine.number, [])
@@ -507,17 +560,48 @@ class TrainingRun:
 # Faults that explain others come first, and those that are not here last.
 _ORDER = (
     "stopped",
+    "slot",
     "copied",
     "reused",
+    "part",
     "torn",
     "overrun",
     "doubled",
     "lost",
     "wrong",
     "corrupt",
+    "once",
     "stale",
     "hangs",
 )
+
+
+def _where(ask: Ask, name: Any, handle: str) -> str:
+    """Return a node with the lines at which its program waits, as far as they can be told."""
+    try:
+        told = ask(f"{handle}?")
+    except Unanswered:
+        told = []
+    lines = []
+    for place in told[:_DEEPEST] if isinstance(told, list) else []:
+        if _is_place(place):
+            function, line = place
+            lines.append(message(3, "line", line=line, function=function))
+    return message(3, "stands", who=name, lines=", ".join(lines)) if lines else str(name)
+
+
+def _is_place(told: Any) -> bool:
+    """Return whether a learner's process has told the name of a function and a line."""
+    if not isinstance(told, list) or len(told) != 2:
+        return False
+    function, line = told
+    return isinstance(function, str) and function.isidentifier() and isinstance(line, int)
+
+
+def _empty_words(gradient: bytes) -> set[int]:
+    """Return the places of the words of a gradient that are 0."""
+    words = range(len(gradient) // 8)
+    return {i for i in words if not any(gradient[8 * i : 8 * i + 8])}
 
 
 def _place_of_fault(fault: tuple[str, str]) -> int:

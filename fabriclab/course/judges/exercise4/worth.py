@@ -17,6 +17,7 @@ from .programs import PRELUDE
 
 _CASES = 4  # of each part
 _SETS = 2  # a set of cases counts only if all of it is right
+_MOST_FOLLOWED = 4096  # illustrative: packets of a window that an answer can follow one by one
 
 
 def _part(question: str, name: str, rng: Rng, draw: Callable[[Rng], JudgedCase]) -> NumberPart:
@@ -108,6 +109,13 @@ def _draw_link(rng: Rng) -> dict[str, float]:
     return {"rate": rate, "delay": delay}
 
 
+def _draw_slow_link(rng: Rng) -> dict[str, float]:
+    """Draw the rate [B/s] and the delay [s] of a link on which a packet takes about as long as the way."""
+    rate = float(rng.integers(1, 4)) * 1e9
+    delay = float(rng.integers(2, 6)) * 1e-7
+    return {"rate": rate, "delay": delay}
+
+
 def _draw_times(rng: Rng, design: Design, large: bool) -> JudgedCase:
     """Draw an array, large or small, a number of workers, and their links.
 
@@ -125,10 +133,13 @@ def _draw_times(rng: Rng, design: Design, large: bool) -> JudgedCase:
     return _case_of(design, size=size, n=n, **link)
 
 
-def _draw_pool(rng: Rng, design: Design) -> JudgedCase:
-    """Draw a link that the slots of the switch are to fill."""
-    link = _draw_link(rng)
-    return _case_of(design, **link)
+def _draw_two_windows(rng: Rng, design: Design) -> JudgedCase:
+    """Draw a slow link, and an array of nearly two windows, so that the packets of the last one take long."""
+    packets = 1.9 * min(design.slots, _MOST_FOLLOWED)
+    size = int(packets * 4 * design.lanes)  # [B]
+    link = _draw_slow_link(rng)
+    n = int(rng.integers(4, 9))
+    return _case_of(design, size=size, n=n, **link)
 
 
 def _draw_fewest(rng: Rng, design: Design) -> JudgedCase:
@@ -158,16 +169,18 @@ def _parts_of_design(
     # Case i is in set i % 2, so each set has a small array and a large one.
     sizes_are_large = (False, False, True, True)
     times = [_draw_times(times_rng, design, large) for large in sizes_are_large]
+    times += [_draw_two_windows(times_rng, design) for _ in range(_SETS)]
 
-    def draw_pool(rng: Rng) -> JudgedCase:
-        return _draw_pool(rng, design)
+    links = [_draw_link(pool_rng) for _ in range(_SETS)]
+    links += [_draw_slow_link(pool_rng) for _ in range(_SETS)]
+    pools = [_case_of(design, **link) for link in links]
 
     def draw_fewest(rng: Rng) -> JudgedCase:
         return _draw_fewest(rng, design)
 
     return [
         NumberPart("ex4-e", "times", times, sets=_SETS),
-        _part("ex4-e", "pool", pool_rng, draw_pool),
+        NumberPart("ex4-e", "pool", pools, sets=_SETS),
         _part("ex4-e", "fewest", fewest_rng, draw_fewest),
     ]
 

@@ -149,13 +149,24 @@ def called(function: Callable[..., Any], *arguments: Any) -> Any:
 def kept(value: Any, names: dict[str, Any]) -> Any:
     """Return a plain value or, for a generator, the name of a new function in ``names``.
 
-    Each call of that function continues the generator, and returns whether it has ended.
+    Each call of that function continues the generator, and returns whether it has ended. A function whose name ends
+    in a question mark besides returns where the generator stands.
     """
     if not isinstance(value, types.GeneratorType):
         return plain(value)
     name = f"{value.__name__}/{len(names)}"
     names[name] = lambda: next((False for _ in value), True)
+    names[f"{name}?"] = lambda: place_of(value)
     return name
+
+
+def place_of(program: Any) -> list[list[Any]]:
+    """Return the name of the function and the line where a generator waits, and the same of each that it waits for."""
+    place = []
+    while isinstance(program, types.GeneratorType) and program.gi_frame is not None:
+        place.append([program.__name__, program.gi_frame.f_lineno])
+        program = program.gi_yieldfrom
+    return place
 
 
 def plain(value: Any) -> Any:
