@@ -91,7 +91,7 @@ def _links(pci: list[tuple[Mapping[str, str], Line]], what: str) -> Iterator[Pci
     speed = _SPEED.match(about.get("link_speed", ""))
     if width and speed:
         value = decimal(speed[1])
-        yield PcieDevice(about.get("busid", ""), what, value, _FULL_WIDTH, value, width, line, None)
+        yield PcieDevice(about.get("busid", ""), what, value, _FULL_WIDTH, value, width, line)
 
 
 def _whole(text: str) -> int:

@@ -8,6 +8,7 @@ from fabriclab.diagnosis.suspicion import Suspicion
 from fabriclab.registry import register
 
 _HALF = 0.5
+_NARROW = 0.5  # of sixteen lanes: cards with eight are sold, with fewer they are not meant for this
 
 
 @register("suspect", "topology of the server")
@@ -20,10 +21,17 @@ def topology_of_the_server(case: Case) -> Iterator[Suspicion]:
         What the files say.
     """
     for topology in case.xml:
+        speeds = {net.name: net.speed for net in topology.nets}
+        kinds = {device: speeds.get(device.title, -1) for device in topology.devices}  # -1: GPUs
         for device in topology.devices:
-            if 0 < device.width < device.cap_width:
-                why = f"{device.title}: x{device.width} at {device.speed:g} GT/s"
+            # The file does not say what a device can do, so it is held against the others of its kind.
+            widest = max(each.width for each in kinds if kinds[each] == kinds[device])
+            if 0 < device.width < widest:
+                why = f"{device.title}: x{device.width} at {device.speed:g} GT/s, others have x{widest}"
                 yield Suspicion("pcie_width", 0.8, device.line, why)
+            elif 0 < device.width < _NARROW * device.cap_width:
+                why = f"{device.title}: x{device.width} at {device.speed:g} GT/s"
+                yield Suspicion("pcie_width", 0.7, device.line, why)
         without = [net for net in topology.nets if not net.gdr]
         if without and len(without) == len(topology.nets):
             yield Suspicion("gdr_off", 0.75, without[0].line, "gdr is 0 for every NIC")
@@ -92,9 +100,10 @@ def security_groups(case: Case) -> Iterator[Suspicion]:
     case : Case
         What the files say.
     """
-    for group in case.security_groups:
-        if group.inward and group.outward:
-            continue
+    groups = case.security_groups
+    if not groups or any(group.inward and group.outward for group in groups):
+        return  # an interface may have several groups, and what one of them lets pass does pass
+    for group in groups:
         side = "in" if not group.inward else "out"
         why = f"{group.id} has no rule that lets all protocols {side} between its own members"
         yield Suspicion("firewall", 0.85, group.line, why)
