@@ -50,6 +50,14 @@ _FAILED = re.compile(
 )
 
 
+# What programs print as they get on: steps with a loss, requests, an end.
+_PROGRESS = re.compile(
+    r"\b(?:step|iter(?:ation)?|epoch)\b.{0,60}\b(?:loss|time|lr|s/it|it/s)\b|training (?:finished|complete)"
+    r"|application startup complete|throughput: [1-9]|saving checkpoint",
+    re.IGNORECASE,
+)
+
+
 class Understood(NamedTuple):
     """What was understood of a file, in words; ``nothing`` if that is all."""
 
@@ -121,6 +129,15 @@ class Case:
             if _FAILED.search(message.text):
                 return message.line
         return None
+
+    @cached_property
+    def progress(self) -> bool:
+        """Whether a program prints that it gets on, so that it did not stop at its first collective."""
+        for word in ("loss", "finished", "complete", "throughput", "checkpoint", "it/s", "time"):
+            for line in self.kinds_of_lines_with(word):
+                if "CCL" not in line.text and _PROGRESS.search(line.text):
+                    return True
+        return False
 
     @cached_property
     def completions(self) -> list[Completion]:

@@ -34,6 +34,7 @@ _ON_DEVICE = re.compile(r"\bon dev ([\w.\-]+?)(?::\d+)?,")
 _INDEX = re.compile(r"local GID index (-?\d{1,6})")
 _QP_LOCAL = re.compile(r"local GID ([0-9A-Fa-f:.]*),")
 _QP_REMOTE = re.compile(r"remote GID ([0-9A-Fa-f:.]*)")
+_ERRORS = {"110": "connection timed out", "22": "invalid argument", "19": "no such device"}  # source: Linux, errno(3)
 _ADDRESS = r"(?:\[?(?:::ffff:)?(\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3})\]?)"
 # NCCL's, Gloo's and PyTorch's words for a connection that they try to open.
 _TCP = re.compile(
@@ -132,7 +133,7 @@ def queue_pairs(sources: Iterable[Source]) -> list[QueuePair]:
         found.append(
             QueuePair(
                 error=int(failed[1] or 0),
-                words=failed[2].strip().lower(),
+                words=_ERRORS.get(failed[1] or "", failed[2].strip().lower()),
                 device=_first(_ON_DEVICE, line.text),
                 gid_index=int(index or 0),
                 local=_first(_QP_LOCAL, line.text),

@@ -13,6 +13,8 @@ from fabriclab.registry import register
 
 _BOARD = re.compile(r"SXM|HGX|MI2\d\d|MI3\d\d|NVL|B200|B300|GB200|GH200", re.IGNORECASE)
 _FAR = ("SYS", "NODE")
+# What vLLM prints while its workers wait for a collective.
+_WAITS = ("no available shared memory broadcast block", "no available block found in")
 _BY_HOST = ("SHM", "direct shared memory")  # the latter up to 2.8
 
 
@@ -200,7 +202,7 @@ def a_run_that_hangs_with_the_iommu(case: Case) -> Iterator[Suspicion]:
         What the files say.
     """
     line = next((line for line in case.lines_with("iommu=pt") if "issing" in line.text), None)
-    if line and not case.tables:
+    if line and not case.tables and not case.progress:
         yield Suspicion("iommu", 0.6, line, "and the run prints no result")
 
 
@@ -214,9 +216,10 @@ def a_table_without_a_row(case: Case) -> Iterator[Suspicion]:
         What the files say.
     """
     direct = [channel for channel in case.log.inside_channels if channel.via.startswith("P2P")]
-    if not case.no_rows or case.measured or case.failure or not direct:
+    waits = [*case.no_rows, *(line for words in _WAITS for line in case.lines_with(words))]
+    if not waits or case.measured or case.failure or not direct:
         return
-    hangs = "the test starts and prints no row, with channels from GPU to GPU"
+    hangs = "the run starts and prints no result, with channels from GPU to GPU"
     line = next((fact.line for fact in case.kernel if fact.kind == "command line"), None)
     passes = line is not None and re.search(r"iommu=(?:pt|off)|iommu\.passthrough=1", line.text)
     translated = [fact for fact in case.kernel if fact.kind == "translated"]
@@ -227,5 +230,5 @@ def a_table_without_a_row(case: Case) -> Iterator[Suspicion]:
         where = next(fact.line for fact in case.kernel if fact.kind == "on")
         yield Suspicion("iommu", 0.6, where, f"the IOMMU is on, and {hangs}")
     elif not passes and not any(fact.kind == "passthrough" for fact in case.kernel):
-        yield Suspicion("iommu", 0.42, case.no_rows[0], hangs)
-    yield Suspicion("acs", 0.3, case.no_rows[0], hangs)
+        yield Suspicion("iommu", 0.42, waits[0], hangs)
+    yield Suspicion("acs", 0.3, waits[0], hangs)

@@ -8,7 +8,8 @@ from fabriclab.diagnosis.suspicion import Suspicion
 from fabriclab.registry import register
 
 _HALF = 0.5
-_NARROW = 0.5  # of sixteen lanes: cards with eight are sold, with fewer they are not meant for this
+_MBIT = 1000  # Mb/s in a Gb/s
+_USABLE = 0.9  # of what a lane signals, after encoding and the headers of packets
 
 
 @register("suspect", "topology of the server")
@@ -21,17 +22,18 @@ def topology_of_the_server(case: Case) -> Iterator[Suspicion]:
         What the files say.
     """
     for topology in case.xml:
-        speeds = {net.name: net.speed for net in topology.nets}
-        kinds = {device: speeds.get(device.title, -1) for device in topology.devices}  # -1: GPUs
+        rates = {net.name: net.speed / _MBIT for net in topology.nets}  # [Gb/s]
+        gpus = [device for device in topology.devices if device.title not in rates]
         for device in topology.devices:
-            # The file does not say what a device can do, so it is held against the others of its kind.
-            widest = max(each.width for each in kinds if kinds[each] == kinds[device])
-            if 0 < device.width < widest:
-                why = f"{device.title}: x{device.width} at {device.speed:g} GT/s, others have x{widest}"
+            width = f"{device.title}: x{device.width} at {device.speed:g} GT/s"
+            # What a device can do is not in the file: a NIC needs its rate, a GPU as much as other GPUs have.
+            carries = device.width * device.speed * _USABLE
+            rate = rates.get(device.title, 0.0)
+            if 0 < carries < rate:
+                why = f"{width} carries {carries:.0f} of its {rate:.0f} Gb/s"
                 yield Suspicion("pcie_width", 0.8, device.line, why)
-            elif 0 < device.width < _NARROW * device.cap_width:
-                why = f"{device.title}: x{device.width} at {device.speed:g} GT/s"
-                yield Suspicion("pcie_width", 0.7, device.line, why)
+            elif device in gpus and 0 < device.width < max(each.width for each in gpus):
+                yield Suspicion("pcie_width", 0.8, device.line, f"{width}, others are wider")
         without = [net for net in topology.nets if not net.gdr]
         if without and len(without) == len(topology.nets):
             yield Suspicion("gdr_off", 0.75, without[0].line, "gdr is 0 for every NIC")
