@@ -25,9 +25,9 @@ from fabriclab.diagnosis.messages import messages, without_messages
 from fabriclab.diagnosis.nccl_log import NcclLog, bare_versions, read_nccl_log
 from fabriclab.diagnosis.tables import (
     BandwidthTable,
+    NodeFigure,
     Pair,
     PerftestRow,
-    NodeFigure,
     headings_without_rows,
     read_bandwidths,
     read_nodes,
@@ -50,6 +50,10 @@ _FAILED = re.compile(
 )
 
 
+_ENDED_WELL = re.compile(
+    r"training (?:finished|complete|done)|application startup complete|(?:run|job|test) (?:finished|complete)",
+    re.IGNORECASE,
+)
 # What programs print as they get on: steps with a loss, requests, an end.
 _PROGRESS = re.compile(
     r"\b(?:step|iter(?:ation)?|epoch)\b.{0,60}\b(?:loss|time|lr|s/it|it/s)\b|training (?:finished|complete)"
@@ -103,6 +107,9 @@ class Case:
     ended_ranks: list[host_tools.EndedRank] = field(default_factory=list)
     services: list[host_tools.Service] = field(default_factory=list)
     clocks: list[host_tools.Clock] = field(default_factory=list)
+    bindings: list[host_tools.Bound] = field(default_factory=list)
+    packages: list[host_tools.Packaged] = field(default_factory=list)
+    launched: list[host_tools.Launched] = field(default_factory=list)
     providers: list[host_tools.Provider] = field(default_factory=list)
     xml: list[structured.TopologyXml] = field(default_factory=list)
     security_groups: list[structured.SecurityGroup] = field(default_factory=list)
@@ -140,6 +147,14 @@ class Case:
         return False
 
     @cached_property
+    def ended_well(self) -> bool:
+        """Whether a program says that it got to its end, or that it serves."""
+        for word in ("finished", "complete", "done"):
+            if any(_ENDED_WELL.search(line.text) for line in self.kinds_of_lines_with(word)):
+                return True
+        return False
+
+    @cached_property
     def completions(self) -> list[Completion]:
         """RDMA completions with an error."""
         return completions(self.sources)
@@ -170,7 +185,12 @@ class Case:
         hosts = {host for table in self.tables for host in table.hosts}
         if hosts:
             return len(hosts) == 1
-        ranks = {rank for members in self.log.members.values() for most, rank in members if most == self.log.ranks}
+        ranks = {
+            rank
+            for members in self.log.members.values()
+            for most, rank in members
+            if most == self.log.ranks
+        }
         return 1 < self.log.ranks == len(ranks) and len(self.log.hosts) == 1
 
     def ports_of_job(self, ports: Sequence[host_tools.PortState]) -> list[host_tools.PortState]:
@@ -331,11 +351,15 @@ _READERS = (
     _Reader("kernel", "messages of the kernel about the IOMMU", host_tools.kernel_facts),
     _Reader("modules", "kernel modules", host_tools.modules),
     _Reader("pcie", "PCIe devices", host_tools.pcie_devices),
+    _Reader("pcie", "PCIe links of GPUs", host_tools.smi_links),
     _Reader("nic_rates", "rates of NICs", host_tools.nic_rates),
     _Reader("variables", "variables", host_tools.variables),
     _Reader("rank_times", "times of ranks", host_tools.rank_times),
     _Reader("ended_ranks", "ranks that ended", host_tools.ended_ranks),
     _Reader("services", "services", host_tools.services),
+    _Reader("bindings", "processes with their cores", host_tools.bindings),
+    _Reader("packages", "versions in lists of packages", host_tools.packages),
+    _Reader("launched", "ranks apart from the others", host_tools.launched),
     _Reader("clocks", "clocks of GPUs", host_tools.clocks),
     _Reader("providers", "providers of libfabric", host_tools.providers),
     _Reader("security_groups", "security groups", structured.read_security_groups),
@@ -361,7 +385,11 @@ def _take(case: Case, source: Source) -> list[str]:
         counts[words] = len(rows)
     counts |= _take_ports(case, source)
     counts |= _take_structures(case, source)
-    return [f"{number} {words}" if number else words for words, number in counts.items() if number is None or number]
+    return [
+        f"{number} {words}" if number else words
+        for words, number in counts.items()
+        if number is None or number
+    ]
 
 
 def _take_tables(case: Case, source: Source) -> dict[str, int | None]:

@@ -243,7 +243,9 @@ def _by_model(
         return Comparison(table, (), "no row with a size", None)
     last = rows[-1]
     healthy: bool | None = last.state != "below"
-    full = cluster.nics * cluster.rate / _GB if cluster.servers > 1 and cluster.nics else float("inf")
+    full = (
+        cluster.nics * cluster.rate / _GB if cluster.servers > 1 and cluster.nics else float("inf")
+    )
     if healthy is False and table.collective == "all_reduce" and last.measured >= _FULL * full:
         healthy = True  # a ring over NICs that are full; the model has another algorithm send less
     elif healthy is False and last.measured >= _NEARLY * last.low:

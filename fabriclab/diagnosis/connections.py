@@ -34,7 +34,11 @@ _ON_DEVICE = re.compile(r"\bon dev ([\w.\-]+?)(?::\d+)?,")
 _INDEX = re.compile(r"local GID index (-?\d{1,6})")
 _QP_LOCAL = re.compile(r"local GID ([0-9A-Fa-f:.]*),")
 _QP_REMOTE = re.compile(r"remote GID ([0-9A-Fa-f:.]*)")
-_ERRORS = {"110": "connection timed out", "22": "invalid argument", "19": "no such device"}  # source: Linux, errno(3)
+_ERRORS = {
+    "110": "connection timed out",
+    "22": "invalid argument",
+    "19": "no such device",
+}  # source: Linux, errno(3)
 _ADDRESS = r"(?:\[?(?:::ffff:)?(\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3})\]?)"
 # NCCL's, Gloo's and PyTorch's words for a connection that they try to open.
 _TCP = re.compile(
@@ -57,7 +61,7 @@ _WORDS = ("connect to ", "to connect", "connectfullmesh", "call to connect", "co
 
 
 class Completion(NamedTuple):
-    """A piece of RDMA work that ended in an error: status, the vendor's number, addresses of both ends, device, line."""
+    """RDMA work that ended in an error: status, the vendor's number, addresses of both ends, device, line."""
 
     status: int
     vendor: int

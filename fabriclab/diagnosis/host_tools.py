@@ -15,15 +15,18 @@ from fabriclab.gpudirect import RdmaPort
 from fabriclab.importers.lines import Line, Scan, Source, unprefixed
 
 __all__ = [
+    "Bound",
     "Clock",
     "EndedRank",
     "Gid",
     "HostVariable",
     "Interface",
     "KernelFact",
+    "Launched",
     "Module",
     "Mount",
     "NicRate",
+    "Packaged",
     "PcieDevice",
     "Ping",
     "PortMtu",
@@ -223,6 +226,31 @@ def pcie_devices(source: Source) -> Iterator[PcieDevice]:
             yield PcieDevice(head[1], head[2], cap_speed, cap_width, speed, width, status)
 
 
+_BUS = re.compile(r"^(?:GPU )?((?:[0-9A-Fa-f]{4,8}:)[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9])\s*$")
+_Q_PART = re.compile(r"^\s*(PCIe Generation|Link Width)\s*$")
+_Q_VALUE = re.compile(r"^\s*(Max|Current)\s*:\s*(\d{1,2})x?\s*$")
+
+
+def smi_links(source: Source) -> Iterator[PcieDevice]:
+    """Yield the widths of the PCIe links of GPUs that ``nvidia-smi -q`` prints; idle ones lower their speed."""
+    gpu = ""
+    part = ""
+    most = 0
+    for line in source.lines if source.holds("link width") else ():
+        bus = _BUS.match(line.text)
+        named = _Q_PART.match(line.text)
+        value = _Q_VALUE.match(line.text)
+        if bus:
+            gpu, part = bus[1], ""
+        elif named:
+            part, most = named[1], 0
+        elif value and part == "Link Width":
+            if value[1] == "Max":
+                most = int(value[2])
+            elif most:
+                yield PcieDevice(gpu, f"GPU {gpu}", 0.0, most, 0.0, int(value[2]), line)
+
+
 def _blocks(source: Source) -> Iterator[list[Line]]:
     """Yield the lines of each device of ``lspci``."""
     block: list[Line] = []
@@ -310,7 +338,7 @@ class NicRate(NamedTuple):
 
 
 _SYSFS_RATE = re.compile(r"^\s*(?:\S*rate:)?\s*([\d.]+) Gb/sec \(\d+X \w+\)\s*$")
-_PERFORMANCE = re.compile(r'"NetworkPerformance": "(?:(\d+)x )?(\d+) Gigabit"')
+_PERFORMANCE = re.compile(r'"NetworkPerformance": ?"(?:(\d+)x )?(\d+) Gigabit"')
 
 
 def nic_rates(source: Source) -> Iterator[NicRate]:
@@ -320,8 +348,10 @@ def nic_rates(source: Source) -> Iterator[NicRate]:
         of_instance = _PERFORMANCE.search(line.text)
         if of_port:
             yield NicRate(0, decimal(of_port[1]), line)
-        elif of_instance:
+        elif of_instance and not source.json:
             yield NicRate(int(of_instance[1] or 1), float(of_instance[2]), line)
+    for of_instance in _PERFORMANCE.finditer(source.json):
+        yield NicRate(int(of_instance[1] or 1), float(of_instance[2]), source.lines[0])
 
 
 def decimal(text: str) -> float:
@@ -462,7 +492,9 @@ class EndedRank(NamedTuple):
 
 _ROOT_CAUSE = re.compile(r"^\s*rank\s*:\s*(\d{1,6}) \(local_rank: \d+\)")
 _EXIT = re.compile(r"^\s*exitcode\s*:\s*(-?\d{1,4})")
-_MPI_EXIT = re.compile(r"process rank (\d{1,6}) with PID \d+ on node (\S+) exited on signal (\d{1,3})")
+_MPI_EXIT = re.compile(
+    r"process rank (\d{1,6}) with PID \d+ on node (\S+) exited on signal (\d{1,3})"
+)
 
 
 def ended_ranks(source: Source) -> Iterator[EndedRank]:
@@ -513,7 +545,7 @@ def services(source: Source) -> Iterator[Service]:
 
 
 class Clock(NamedTuple):
-    """A row of ``nvidia-smi --query-gpu`` with a clock: host if named, GPU, clock of its multiprocessors [MHz], line."""
+    """A row of ``nvidia-smi --query-gpu`` with a clock: GPU, clock of its multiprocessors [MHz], line."""
 
     gpu: str
     clock: float
@@ -536,6 +568,92 @@ def clocks(source: Source) -> Iterator[Clock]:
         found = _CLOCK.match(cells[column]) if 0 <= column < len(cells) else None
         if found:
             yield Clock(",".join(cells[:column]).strip(), float(found[1]), line)
+
+
+class Bound(NamedTuple):
+    """The cores that a launcher or the kernel says a process has: who, how many, which, and the line."""
+
+    who: str
+    cores: int
+    which: str
+    line: Line
+
+
+_OPEN_MPI = re.compile(r"(?:MCW )?rank (\d{1,6}) bound to (.*?):? \[(.*)\]\s*$", re.IGNORECASE)
+_SLURM = re.compile(
+    r"cpu-bind[\w-]*=MASK - (\S+), task\s+(\d{1,6}).*?mask (0x[0-9A-Fa-f]{1,64}) set"
+)
+_ALLOWED = re.compile(
+    r"^\s*(?:Cpus_allowed_list:|physcpubind:|pid (\d+)'s current affinity list:)\s*([\d,\- ]+?)\s*$"
+)
+
+
+def bindings(source: Source) -> Iterator[Bound]:
+    """Yield what Open MPI, Slurm, ``taskset``, ``numactl`` and the kernel print of the cores of a process."""
+    for line in source.lines_with(
+        "bound to", "cpu-bind", "affinity list", "cpus_allowed_list", "physcpubind"
+    ):
+        by_mpi = _OPEN_MPI.search(line.text)
+        by_slurm = _SLURM.search(line.text)
+        allowed = _ALLOWED.match(unprefixed(line.text))
+        if by_mpi:
+            cores = len(re.findall(r"B+", by_mpi[3]))
+            yield Bound(f"rank {by_mpi[1]}", cores, by_mpi[2], line)
+        elif by_slurm:
+            number = int(by_slurm[3], 16).bit_count()
+            yield Bound(f"task {by_slurm[2]} of {by_slurm[1]}", number, by_slurm[3], line)
+        elif allowed:
+            number = 0
+            for part in re.split(r"[,\s]+", allowed[2].strip()):
+                first, _, last = part.partition("-")
+                if first.isdecimal() and (not last or last.isdecimal()):
+                    number += max(0, int(last or first) - int(first) + 1)
+            yield Bound(f"process {allowed[1] or ''}".strip(), number, allowed[2], line)
+
+
+class Packaged(NamedTuple):
+    """A version of the library that a list of packages names, and its line."""
+
+    version: str
+    line: Line
+
+
+_PACKAGE = re.compile(
+    r"(?:nvidia-nccl-cu\d+\s*[=\s]+=?\s*|libnccl2(?::\w+)?\s+|nccl\.version\(\)\)?\W+)(\d+)[.,]\s?(\d+)[.,]\s?(\d+)"
+)
+
+
+def packages(source: Source) -> Iterator[Packaged]:
+    """Yield the versions of NCCL in lists of pip and dpkg, and as PyTorch prints it."""
+    for line in source.lines_with("nvidia-nccl-cu", "libnccl2", "nccl.version()"):
+        found = _PACKAGE.search(line.text)
+        if found:
+            yield Packaged(".".join(found.groups()), line)
+
+
+class Launched(NamedTuple):
+    """A rank whose number of operations NCCL's RAS names, with the number that most ranks have, and its line."""
+
+    rank: int
+    operations: int
+    others: int
+    line: Line
+
+
+_MANY_LAUNCHED = re.compile(r"(\d{1,7}) ranks have launched up to operation (\d{1,15})")
+_ONE_LAUNCHED = re.compile(r"Rank (\d{1,7}) has launched up to operation (\d{1,15})")
+
+
+def launched(source: Source) -> Iterator[Launched]:
+    """Yield the ranks that NCCL's RAS reports apart from the others, as ``ncclras`` prints them."""
+    most = 0
+    for line in source.lines_with("launched up to operation"):
+        many = _MANY_LAUNCHED.search(line.text)
+        one = _ONE_LAUNCHED.search(line.text)
+        if many:
+            most = int(many[2])
+        elif one and most:
+            yield Launched(int(one[1]), int(one[2]), most, line)
 
 
 class Provider(NamedTuple):

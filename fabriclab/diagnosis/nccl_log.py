@@ -45,20 +45,27 @@ _CHANNEL = re.compile(
 )
 _OF_RCCL = " comm 0x"  # what RCCL puts behind the way of a channel
 _VIA_NET = re.compile(r"NET/(.+?)/(\d+)(?:\(\d+\))?(/GDRDMA)?(?:\(PCI\))?(?:/Shared)?$")
-_HCA_GDR = re.compile(r"NET/[^:]{1,40}: GPU Direct RDMA (Enabled|Disabled) for HCA (\d+) '?([\w.\-]+)'?")
+_HCA_GDR = re.compile(
+    r"NET/[^:]{1,40}: GPU Direct RDMA (Enabled|Disabled) for HCA (\d+) '?([\w.\-]+)'?"
+)
 _GPU_GDR = re.compile(
     r"GPU Direct RDMA (Enabled|Disabled) for GPU (\w+)(?:\[\w+\])? / HCA (\w+) \(distance (\d+) (<=|<|>=|>) (\d+)\)"
 )
 _NO_MODULE = re.compile(r"GPU Direct RDMA Disabled for GPU \S+ / HCA (\w+) \(no module\)")
 _CHANNELS = re.compile(r"(\d{1,6}) (coll channels|p2p channels per peer)")
+_PLANNED = re.compile(r"Channel 00/(\d{1,4}) ?:\s+\d")
 _AFFINITY = re.compile(
     r"Affinity for GPU (\d+) is (.*?)\. ?\(GPU affinity = (.*?) ; CPU affinity = (.*?)\)"
 )
 
 
 # Cores as a mask in groups of 32 (2.4 to 2.27), or as ranges (later).
-_CORES = re.compile(r"Setting affinity for GPU (\d+) to ([0-9a-f]{1,8}(?:,[0-9a-f]{8})*|[\d,\-]+)\s*$")
-_PLUGIN_NICS = re.compile(r"[Ss]elected [Pp]rovider is (\S+?)(?:, fabric is \S+)? \(found (\d{1,4}) nics\)")
+_CORES = re.compile(
+    r"Setting affinity for GPU (\d+) to ([0-9a-f]{1,8}(?:,[0-9a-f]{8})*|[\d,\-]+)\s*$"
+)
+_PLUGIN_NICS = re.compile(
+    r"[Ss]elected [Pp]rovider is (\S+?)(?:, fabric is \S+)? \(found (\d{1,4}) nics\)"
+)
 
 
 class Setting(NamedTuple):
@@ -384,6 +391,13 @@ def _take_affinity(log: NcclLog, message: Message) -> None:
         )
 
 
+def _take_planned(log: NcclLog, message: Message) -> None:
+    """Take the number of channels from a line such as Channel 00/24 : 0 1 2 3."""
+    found = _PLANNED.search(message.text)
+    if found:
+        log.channel_counts.setdefault((message.line.file, "channels", int(found[1])), message.line)
+
+
 def _take_cores(log: NcclLog, message: Message) -> None:
     found = _CORES.search(message.text)
     if found:
@@ -422,6 +436,7 @@ _READERS: tuple[tuple[str, Callable[[NcclLog, Message], None]], ...] = (
     ("anks", _take_shape),
     ("GPU Direct RDMA", _take_gdr),
     ("coll channels", _take_counts),
+    ("Channel 00/", _take_planned),
     ("Affinity for GPU", _take_affinity),
     ("Setting affinity", _take_cores),
     ("rovider is", _take_plugin_nics),

@@ -152,7 +152,11 @@ def rank(case: Case, comparisons: list[Comparison]) -> list[Suspect]:
         if cause in explained or strongest[cause].sure < _SURE:
             continue  # what follows from something else explains nothing itself
         for other in _FOLLOWS.get(cause, ()):
-            if other in weights and other not in explained and strongest[other].sure <= strongest[cause].sure:
+            if (
+                other in weights
+                and other not in explained
+                and strongest[other].sure <= strongest[cause].sure
+            ):
                 explained.add(other)
                 weights[other] *= _TAKEN
 
@@ -253,7 +257,7 @@ def _health(
     if states or wrong or below or (case.no_rows and not case.measured):
         return None
     loud = [m for m in case.log.warnings if not any(word in m.text for word in _HARMLESS)]
-    quiet = not loud and not case.timeouts
+    quiet = (not loud or case.ended_well) and not case.timeouts
     if quiet and (case.log.messages or case.tables or case.pairs or case.topologies):
         why = "no message points to a fault, and nothing shows whether the rate is right"
         return Suspect(HEALTHY, _QUIET, None, why, 1.0)

@@ -140,7 +140,7 @@ class Pair(NamedTuple):
 
 
 class PerftestRow(NamedTuple):
-    """A row of perftest: device (empty if not printed), average rate [Gb/s], line, MTU [B] (0 if not printed), flows."""
+    """A row of perftest: device (empty if not printed), average rate [Gb/s], line, MTU [B] (0: not printed), flows."""
 
     device: str
     rate: float

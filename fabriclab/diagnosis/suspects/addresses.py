@@ -15,12 +15,20 @@ _KNOWN_ADDRESS = re.compile(
     r"(?:address: |ip=|tcp://|MASTER_ADDR[=:] ?|master_addr[=:] ?|--host[= ])(\d+\.\d+\.\d+\.\d+)"
 )
 # Statuses of a completion: the memory was refused at this end, at the other, the peer never acknowledged.
-REFUSED = (4, 10)  # source: rdma-core, libibverbs/verbs.h: IBV_WC_LOC_PROT_ERR, IBV_WC_REM_ACCESS_ERR
+REFUSED = (
+    4,
+    10,
+)  # source: rdma-core, libibverbs/verbs.h: IBV_WC_LOC_PROT_ERR, IBV_WC_REM_ACCESS_ERR
 _LOST = 12  # source: rdma-core, libibverbs/verbs.h: IBV_WC_RETRY_EXC_ERR
 _TOO_LONG = 1  # source: rdma-core, libibverbs/verbs.h: IBV_WC_LOC_LEN_ERR
 # Interfaces that exist on one host only, or lead to its own containers.
 _VIRTUAL = re.compile(r"(?:docker|virbr|br-|veth|cni|flannel|cali|lo)\d*$|(?:br-|veth|cali)\w+$")
-_OWN = ("172.17.", "127.", "169.254.", "192.168.122.")  # of containers, of the host itself, of none, of libvirt
+_OWN = (
+    "172.17.",
+    "127.",
+    "169.254.",
+    "192.168.122.",
+)  # of containers, of the host itself, of none, of libvirt
 _FIREWALLS = ("firewalld", "ufw", "iptables", "nftables")
 # How sure a failed connection makes us of a firewall, by its reason.
 _BLOCKED = {"no route": 0.75, "timed out": 0.5, "refused": 0.4, "aborted": 0.35}
@@ -217,7 +225,9 @@ def peers_that_do_not_answer(case: Case) -> Iterator[Suspicion]:
     """
     lost = [each for each in case.completions if each.status == _LOST]
     if lost:
-        yield Suspicion("rails_down", 0.5, lost[0].line, "the peer did not acknowledge what was sent")
+        yield Suspicion(
+            "rails_down", 0.5, lost[0].line, "the peer did not acknowledge what was sent"
+        )
     crossing = case.setting("NCCL_CROSS_NIC")
     if lost and crossing and crossing[0].strip() in ("1", "2"):
         why = "channels may change rails, and RDMA gets no answer"
@@ -230,7 +240,9 @@ def peers_that_do_not_answer(case: Case) -> Iterator[Suspicion]:
         if pair.told:
             continue
         if "timed out" in pair.words:
-            yield Suspicion("rails_down", 0.55, pair.line, "the peer's queue pair cannot be reached")
+            yield Suspicion(
+                "rails_down", 0.55, pair.line, "the peer's queue pair cannot be reached"
+            )
             if "RoCE" in _layers(case):
                 yield Suspicion("gid_index", 0.5, pair.line)
         elif "RoCE" in _layers(case) or not _layers(case):
@@ -387,7 +399,9 @@ def connections_that_are_not_let_through(case: Case) -> Iterator[Suspicion]:
         What the files say.
     """
     answering = {ping.address for ping in case.pings if ping.received}
-    guarded = next((each for each in case.services if each.name in _FIREWALLS and each.active), None)
+    guarded = next(
+        (each for each in case.services if each.name in _FIREWALLS and each.active), None
+    )
     for tried in case.tcp_failures:
         sure = _BLOCKED.get(tried.reason, 0.0)
         why = f"the connection ended with: {tried.reason}"

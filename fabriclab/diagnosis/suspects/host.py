@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from fabriclab.diagnosis.case import Case
 from fabriclab.diagnosis.comparison import slower_runs
+from fabriclab.diagnosis.host_tools import Packaged
 from fabriclab.diagnosis.nccl_log import Cores
 from fabriclab.diagnosis.suspicion import Suspicion
 from fabriclab.importers.lines import Line
@@ -92,12 +93,57 @@ def cores_that_are_few(case: Case) -> Iterator[Suspicion]:
         numbers.setdefault(each.line.file, {}).setdefault(each.gpu, each)
     for file, of_file in numbers.items():
         for other, of_other in numbers.items():
-            fewer = [gpu for gpu in of_file.keys() & of_other.keys() if 2 * of_file[gpu].number <= of_other[gpu].number]
+            fewer = [
+                gpu
+                for gpu in of_file.keys() & of_other.keys()
+                if 2 * of_file[gpu].number <= of_other[gpu].number
+            ]
             if fewer and (file in slower or not case.measured):
                 each = of_file[min(fewer)]
                 why = f"{each.number} cores for GPU {each.gpu} in {file}, {of_other[each.gpu].number} in {other}"
                 yield Suspicion("cpu_binding", 0.85 if file in slower else 0.6, each.line, why)
                 return
+
+
+@register("suspect", "processes that are bound")
+def processes_that_are_bound(case: Case) -> Iterator[Suspicion]:
+    """Suspect the binding if processes have one core each, as a launcher does it unless told otherwise, or share one.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    few = [each for each in case.bindings if 0 < each.cores <= _ONE_CORE]
+    if not few:
+        return
+    which = [each.which for each in few]
+    shared = next((each for each in few if which.count(each.which) > 1), None)
+    if shared and len(few) > 2:
+        why = f"{shared.who} and others have the same core"
+        yield Suspicion("cpu_binding", 0.88, shared.line, why)
+    elif 2 * len(few) > len(case.bindings):
+        why = f"{few[0].who} has {few[0].cores} of the cores of its host"
+        yield Suspicion("cpu_binding", 0.75, few[0].line, why)
+
+
+@register("suspect", "versions of packages")
+def versions_of_packages(case: Case) -> Iterator[Suspicion]:
+    """Suspect the versions of the library if lists of packages of two files name different ones.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    of_files: dict[str, Packaged] = {}
+    for each in case.packages:
+        of_files.setdefault(each.line.file, each)
+    if len({each.version for each in of_files.values()}) > 1:
+        first, *others = of_files.values()
+        other = next(each for each in others if each.version != first.version)
+        why = f"{first.version} in {first.line.file}, {other.version} in {other.line.file}"
+        yield Suspicion("version_mismatch", 0.8 if case.failure else 0.6, other.line, why)
 
 
 @register("suspect", "services of the host")
@@ -164,8 +210,10 @@ def channels_that_are_allowed(case: Case) -> Iterator[Suspicion]:
     for (file, kind, count), line in case.log.channel_counts.items():
         plan = plans.setdefault((case.log.run_of.get(file, 0), kind), {})
         plan.setdefault(count, line)
+    # A program with groups of several sizes has a plan for each, and those differ without a fault.
+    sizes = {size for members in case.log.members.values() for size, _ in members}
     for (_, kind), counts in plans.items():
-        if len(counts) > 1 and kind == "coll channels":
+        if len(counts) > 1 and kind == "coll channels" and len(sizes) < 2:
             least = min(counts)
             why = f"{least} here, {max(counts)} on other ranks"
             yield Suspicion("fewer_channels", 0.6, counts[least], why)

@@ -68,7 +68,9 @@ def nics_that_are_left_out(case: Case) -> Iterator[Suspicion]:
             mine = next((port for port in ports if port.device == used.name), None)
             if mine is None:
                 continue
-            idle = [p.device for p in ports if p.up and p.layer == mine.layer and p.rate >= mine.rate]
+            idle = [
+                p.device for p in ports if p.up and p.layer == mine.layer and p.rate >= mine.rate
+            ]
             idle = sorted(set(idle) - {used.name})
             if idle:
                 why = f"{host} uses {used.name} only, and {', '.join(idle)} of {file} are up"
@@ -228,12 +230,12 @@ def pcie_links(case: Case) -> Iterator[Suspicion]:
         slow = device.speed < device.cap_speed
         if narrow or slow:
             sure = 0.9 if narrow or _NIC.search(device.title) else 0.6
+            is_so, can_be = f"x{device.width}", f"x{device.cap_width}"
+            if device.cap_speed:  # not every tool prints it
+                is_so += f" at {device.speed:g} GT/s"
+                can_be += f" at {device.cap_speed:g}"
             yield Suspicion(
-                "pcie_width",
-                sure,
-                device.line,
-                f"{device.address}: x{device.width} at {device.speed:g} GT/s of x{device.cap_width} at "
-                f"{device.cap_speed:g}",
+                "pcie_width", sure, device.line, f"{device.address}: {is_so} of {can_be}"
             )
 
 

@@ -97,6 +97,25 @@ def ranks_that_ended(case: Case) -> Iterator[Suspicion]:
         return
 
 
+@register("suspect", "ranks that RAS reports")
+def ranks_that_ras_reports(case: Case) -> Iterator[Suspicion]:
+    """Suspect a rank that has launched fewer operations than the others, by NCCL's own report.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    for each in case.launched:
+        why = (
+            f"rank {each.rank} has launched {each.operations} operations, most ranks {each.others}"
+        )
+        if each.operations < each.others:
+            yield Suspicion("rank_absent", 0.88, each.line, why)
+        elif each.operations > each.others:
+            yield Suspicion("collective_mismatch", 0.7, each.line, why)
+
+
 @register("suspect", "figures of nodes")
 def figures_of_nodes(case: Case) -> Iterator[Suspicion]:
     """Suspect a node whose own figure is far below that of the others.

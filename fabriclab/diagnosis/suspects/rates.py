@@ -91,7 +91,7 @@ def less_than_one_nic_carries(case: Case) -> Iterator[Suspicion]:
         each = table.peak / nics / _GBIT
         if 0 < each < _FILLED * alone.rate:
             bonded = "bond" in alone.device
-            why = f"{alone.flows} flows of perftest reach {alone.rate:.0f} Gb/s, the library {each:.0f} Gb/s for each NIC"
+            why = f"{alone.flows} flows reach {alone.rate:.0f} Gb/s, the library {each:.0f} Gb/s for each NIC"
             yield Suspicion("hash_collisions", 0.7 if bonded else 0.5, table.line, why)
             return
 
