@@ -6,21 +6,31 @@ import gc
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from fabriclab.diagnosis import host_tools, structured
+from fabriclab.diagnosis.connections import (
+    Completion,
+    QueuePair,
+    TcpFailure,
+    completions,
+    queue_pairs,
+    tcp_failures,
+)
 from fabriclab.diagnosis.messages import messages, without_messages
 from fabriclab.diagnosis.nccl_log import NcclLog, bare_versions, read_nccl_log
 from fabriclab.diagnosis.tables import (
     BandwidthTable,
+    NodeFigure,
     Pair,
     PerftestRow,
     headings_without_rows,
     read_bandwidths,
+    read_nodes,
     read_pairs,
     read_perftest,
 )
@@ -36,6 +46,18 @@ __all__ = ["Case", "Understood", "read_case"]
 _FAILED = re.compile(
     r"completion (?:from peer \S+ )?with (?:error|status)|timed? ?out|closed by remote|connection (?:reset|refused)"
     r"|unhandled|internal check|connecting to address|failed with|cuda failure|aborted",
+    re.IGNORECASE,
+)
+
+
+_ENDED_WELL = re.compile(
+    r"training (?:finished|complete|done)|application startup complete|(?:run|job|test) (?:finished|complete)",
+    re.IGNORECASE,
+)
+# What programs print as they get on: steps with a loss, requests, an end.
+_PROGRESS = re.compile(
+    r"\b(?:step|iter(?:ation)?|epoch)\b.{0,60}\b(?:loss|time|lr|s/it|it/s)\b|training (?:finished|complete)"
+    r"|application startup complete|throughput: [1-9]|saving checkpoint",
     re.IGNORECASE,
 )
 
@@ -62,6 +84,7 @@ class Case:
     log: NcclLog = field(default_factory=NcclLog)
     tables: list[BandwidthTable] = field(default_factory=list)
     pairs: list[Pair] = field(default_factory=list)
+    nodes: list[NodeFigure] = field(default_factory=list)
     perftest: list[PerftestRow] = field(default_factory=list)
     gids: dict[str, list[host_tools.Gid]] = field(default_factory=dict)  # by file
     interfaces: dict[str, list[host_tools.Interface]] = field(default_factory=dict)  # by file
@@ -81,6 +104,13 @@ class Case:
     kernel: list[host_tools.KernelFact] = field(default_factory=list)
     no_rows: list[Line] = field(default_factory=list)  # headings of tables that got no row
     rank_times: list[host_tools.RankTime] = field(default_factory=list)
+    ended_ranks: list[host_tools.EndedRank] = field(default_factory=list)
+    services: list[host_tools.Service] = field(default_factory=list)
+    clocks: list[host_tools.Clock] = field(default_factory=list)
+    bindings: list[host_tools.Bound] = field(default_factory=list)
+    packages: list[host_tools.Packaged] = field(default_factory=list)
+    launched: list[host_tools.Launched] = field(default_factory=list)
+    providers: list[host_tools.Provider] = field(default_factory=list)
     xml: list[structured.TopologyXml] = field(default_factory=list)
     security_groups: list[structured.SecurityGroup] = field(default_factory=list)
     links: list[PrintedPort] = field(default_factory=list)
@@ -108,12 +138,60 @@ class Case:
         return None
 
     @cached_property
+    def progress(self) -> bool:
+        """Whether a program prints that it gets on, so that it did not stop at its first collective."""
+        for word in ("loss", "finished", "complete", "throughput", "checkpoint", "it/s", "time"):
+            for line in self.kinds_of_lines_with(word):
+                if "CCL" not in line.text and _PROGRESS.search(line.text):
+                    return True
+        return False
+
+    @cached_property
+    def ended_well(self) -> bool:
+        """Whether a program says that it got to its end, or that it serves."""
+        for word in ("finished", "complete", "done"):
+            if any(_ENDED_WELL.search(line.text) for line in self.kinds_of_lines_with(word)):
+                return True
+        return False
+
+    @cached_property
+    def completions(self) -> list[Completion]:
+        """RDMA completions with an error."""
+        return completions(self.sources)
+
+    @cached_property
+    def queue_pairs(self) -> list[QueuePair]:
+        """Queue pairs that could not be set up."""
+        return queue_pairs(self.sources)
+
+    @cached_property
+    def tcp_failures(self) -> list[TcpFailure]:
+        """TCP connections that could not be opened."""
+        return tcp_failures(self.sources)
+
+    @cached_property
     def several_servers(self) -> bool:
         """Whether more than one server takes part, as far as the files tell."""
         hosts = {host for table in self.tables for host in table.hosts}
         if self.log.nodes:
             return self.log.several_servers
         return len(hosts) > 1 or self.log.several_servers
+
+    @cached_property
+    def one_server(self) -> bool:
+        """Whether the files say that one server alone takes part, so that no network is needed."""
+        if self.log.nodes:
+            return self.log.nodes == 1
+        hosts = {host for table in self.tables for host in table.hosts}
+        if hosts:
+            return len(hosts) == 1
+        ranks = {
+            rank
+            for members in self.log.members.values()
+            for most, rank in members
+            if most == self.log.ranks
+        }
+        return 1 < self.log.ranks == len(ranks) and len(self.log.hosts) == 1
 
     def ports_of_job(self, ports: Sequence[host_tools.PortState]) -> list[host_tools.PortState]:
         """Return the ports that the job may use: those that its ``NCCL_IB_HCA`` allows, of the link type of most.
@@ -123,13 +201,23 @@ class Case:
         ports : sequence of PortState
             Ports of a host.
         """
-        named = self.setting("NCCL_IB_HCA")
-        kept = [port for port in ports if named is None or _allowed(port.device, named[0])]
+        kept = self.allowed_ports(ports)
         layers = Counter(port.layer for port in kept if port.layer)
         if len(layers) < 2:
             return kept
         usual = max(layers, key=lambda layer: (layers[layer], layer == "InfiniBand"))
         return [port for port in kept if port.layer in ("", usual)]
+
+    def allowed_ports(self, ports: Sequence[host_tools.PortState]) -> list[host_tools.PortState]:
+        """Return the ports that ``NCCL_IB_HCA`` allows, all without it.
+
+        Parameters
+        ----------
+        ports : sequence of PortState
+            Ports of a host.
+        """
+        named = self.setting("NCCL_IB_HCA")
+        return [port for port in ports if named is None or _allowed(port.device, named[0])]
 
     def lines_with(self, word: str) -> Iterator[Line]:
         """Yield the lines that hold a word, which is given in lower case."""
@@ -245,97 +333,115 @@ def _told_apart(sources: Sequence[Source]) -> list[Source]:
     return found
 
 
+class _Reader(NamedTuple):
+    """A reader of one format: the list of a case that it fills, what that holds, in words, and the reader."""
+
+    field: str
+    words: str
+    read: Callable[[Source], Iterable[Any]]
+
+
+# Every text is shown to every reader; one that finds nothing says nothing.
+_READERS = (
+    _Reader("perftest", "rates of perftest", read_perftest),
+    _Reader("mounts", "file systems", host_tools.mounts),
+    _Reader("pings", "results of ping", host_tools.pings),
+    _Reader("switch_ports", "ports of a switch", host_tools.switch_ports),
+    _Reader("host_mtus", "MTUs of interfaces", host_tools.sysfs_mtus),
+    _Reader("kernel", "messages of the kernel about the IOMMU", host_tools.kernel_facts),
+    _Reader("modules", "kernel modules", host_tools.modules),
+    _Reader("pcie", "PCIe devices", host_tools.pcie_devices),
+    _Reader("pcie", "PCIe links of GPUs", host_tools.smi_links),
+    _Reader("nic_rates", "rates of NICs", host_tools.nic_rates),
+    _Reader("variables", "variables", host_tools.variables),
+    _Reader("rank_times", "times of ranks", host_tools.rank_times),
+    _Reader("ended_ranks", "ranks that ended", host_tools.ended_ranks),
+    _Reader("services", "services", host_tools.services),
+    _Reader("bindings", "processes with their cores", host_tools.bindings),
+    _Reader("packages", "versions in lists of packages", host_tools.packages),
+    _Reader("launched", "ranks apart from the others", host_tools.launched),
+    _Reader("clocks", "clocks of GPUs", host_tools.clocks),
+    _Reader("providers", "providers of libfabric", host_tools.providers),
+    _Reader("security_groups", "security groups", structured.read_security_groups),
+)
+# These are kept by file, since files may be of different hosts.
+_READERS_BY_FILE = (
+    _Reader("gids", "GIDs", host_tools.gids),
+    _Reader("interfaces", "interfaces", host_tools.interfaces),
+)
+
+
 def _take(case: Case, source: Source) -> list[str]:
     """Show a source to every reader, and return what was found, in words."""
-    words = []
-    bandwidths = read_bandwidths(source)
-    tables = bandwidths.rows
-    case.tables += tables
-    _note_unread(case, bandwidths, "rows of bandwidth")
-    if tables:
-        rows = sum(len(table.sizes) for table in tables)
-        words.append(f"{rows} rows of bandwidth")
+    counts = _take_tables(case, source)
+    for field_of_case, words, read in _READERS:
+        rows = list(read(source))
+        getattr(case, field_of_case).extend(rows)
+        counts[words] = len(rows)
+    for field_of_case, words, read in _READERS_BY_FILE:
+        rows = list(read(source))
+        if rows:
+            getattr(case, field_of_case)[source.name] = rows
+        counts[words] = len(rows)
+    counts |= _take_ports(case, source)
+    counts |= _take_structures(case, source)
+    return [
+        f"{number} {words}" if number else words
+        for words, number in counts.items()
+        if number is None or number
+    ]
 
-    pairs = [] if tables else read_pairs(source)
+
+def _take_tables(case: Case, source: Source) -> dict[str, int | None]:
+    """Take tables of bandwidth; without one, pairs of nodes, or headings that nothing follows."""
+    bandwidths = read_bandwidths(source)
+    case.tables += bandwidths.rows
+    _note_unread(case, bandwidths, "rows of bandwidth")
+    if bandwidths.rows:
+        return {"rows of bandwidth": sum(len(table.sizes) for table in bandwidths.rows)}
+    pairs = read_pairs(source)
+    nodes = [] if pairs else read_nodes(source)
+    headings = headings_without_rows(source)
     case.pairs += pairs
-    perftest = read_perftest(source)
-    case.perftest += perftest
-    gids = list(host_tools.gids(source))
-    if gids:
-        case.gids[source.name] = gids
-    interfaces = list(host_tools.interfaces(source))
-    if interfaces:
-        case.interfaces[source.name] = interfaces
-    mounts = list(host_tools.mounts(source))
-    case.mounts += mounts
-    modules = list(host_tools.modules(source))
-    case.modules += modules
-    pcie = list(host_tools.pcie_devices(source))
-    case.pcie += pcie
+    case.nodes += nodes
+    case.no_rows += headings
+    return {
+        "pairs of nodes": len(pairs),
+        "nodes with a figure": len(nodes),
+        "tables of bandwidth without a row": len(headings),
+    }
+
+
+def _take_ports(case: Case, source: Source) -> dict[str, int | None]:
+    """Take the ports that any tool printed; without one, a list that says of rails whether they answer."""
     ports = _ports(case, source)
+    answers = [] if ports else list(host_tools.rail_answers(source))
     if ports:
         case.ports[source.name] = ports
-    nic_rates = list(host_tools.nic_rates(source))
-    case.nic_rates += nic_rates
-    variables = list(host_tools.variables(source))
-    case.variables += variables
-    timeouts = list(host_tools.timeouts(source)) + structured.flight_entries(source)
-    case.timeouts += timeouts
-    answers = [] if ports else list(host_tools.rail_answers(source))
     case.answers += answers
-    pings = list(host_tools.pings(source))
-    case.pings += pings
-    switch_ports = list(host_tools.switch_ports(source))
-    case.switch_ports += switch_ports
-    host_mtus = list(host_tools.sysfs_mtus(source))
-    case.host_mtus += host_mtus
-    kernel = list(host_tools.kernel_facts(source))
-    case.kernel += kernel
-    no_rows = [] if tables else headings_without_rows(source)
-    case.no_rows += no_rows
-    rank_times = list(host_tools.rank_times(source))
-    case.rank_times += rank_times
-    rules = structured.read_security_groups(source)
-    case.security_groups += rules
-    topology = _topology(case, source)
+    return {"ports": len(ports), "rails": len(answers)}
+
+
+def _take_structures(case: Case, source: Source) -> dict[str, int | None]:
+    """Take what has a structure of its own: flight recorders, topologies, maps of a fabric."""
+    timeouts = [*host_tools.timeouts(source), *structured.flight_entries(source)]
+    case.timeouts += timeouts
     xml = structured.read_topology_xml(source) if source.holds("<gpu", "<net") else None
     if xml:
         case.xml.append(xml)
-    links = _cables(case, source)
     leaves = structured.read_slurm_switches(source)
     case.leaves |= leaves
-
-    for found, what in (
-        (pairs, "pairs of nodes"),
-        (perftest, "rates of perftest"),
-        (gids, "GIDs"),
-        (interfaces, "interfaces"),
-        (mounts, "file systems"),
-        (pings, "results of ping"),
-        (switch_ports, "ports of a switch"),
-        (host_mtus, "MTUs of interfaces"),
-        (kernel, "messages of the kernel about the IOMMU"),
-        (no_rows, "tables of bandwidth without a row"),
-        (modules, "kernel modules"),
-        (pcie, "PCIe devices"),
-        (ports, "ports"),
-        (nic_rates, "rates of NICs"),
-        (variables, "variables"),
-        (timeouts, "collectives that timed out"),
-        (answers, "rails"),
-        (xml.devices if xml else (), "PCIe links of a topology"),
-        (rank_times, "times of ranks"),
-        (rules, "security groups"),
-        (links, "cables"),
-        (leaves, "nodes of leaf switches"),
-    ):
-        if found:
-            words.append(f"{len(found)} {what}")
-    if topology:
-        words.append("a matrix of nvidia-smi topo -m")
+    counts: dict[str, int | None] = {
+        "collectives that timed out": len(timeouts),
+        "PCIe links of a topology": len(xml.devices) if xml else 0,
+        "cables": len(_cables(case, source)),
+        "nodes of leaf switches": len(leaves),
+    }
+    if _topology(case, source):
+        counts["a matrix of nvidia-smi topo -m"] = None
     elif source.name in case.cut_topologies:
-        words.append("the upper rows of a matrix of nvidia-smi topo -m")
-    return words
+        counts["the upper rows of a matrix of nvidia-smi topo -m"] = None
+    return counts
 
 
 def _is_upper_part(unread: Unread) -> bool:
@@ -384,7 +490,7 @@ def _note_unread(case: Case, scan: Scan[Any], what: str) -> None:
 
 def _topology(case: Case, source: Source) -> bool:
     """Take the matrix of ``nvidia-smi topo -m``, if the source has one."""
-    if not any("GPU0" in line.text and "GPU1" in line.text for line in source.lines[:400]):
+    if not any("GPU1" in line.text for line in source.lines_with("gpu0")):
         return False
     scan = scan_topo(source)
     if not scan.rows and len(scan.unread) == 1 and _is_upper_part(scan.unread[0]):

@@ -20,6 +20,7 @@ __all__ = ["Fact", "facts_of", "system_from_logs", "system_of"]
 _TRANSPORTS = {"IB": "infiniband", "RoCE": "roce"}
 # Sockets are missing: a log that uses them may be that of a cluster whose RDMA did not come up.
 _NETWORKS = {"aws libfabric": "efa"}
+_P4D = 100.0  # [Gb/s] of each of four; source: AWS, EC2 instance types, P4
 _GPU = re.compile(
     r"\b(V100|A100|H100|H200|B200|B300|GB200|GB300|GH200|MI300X|MI325X|MI355X)\b", re.IGNORECASE
 )
@@ -119,6 +120,12 @@ def _nics(case: Case) -> Iterator[Fact]:
         number = len(case.log.devices[host])
         if number:
             yield Fact("nics", number, case.log.device_lines[host], "devices that NCCL uses")
+    outside = [each for each in case.log.outside_channels if each.network != "Socket"]
+    for _, (number, line) in case.log.plugin_nics.items():
+        yield Fact("nics", number, line, "NICs that the plugin found")
+    if outside and any(name in each.network.lower() for each in outside for name in _NETWORKS):
+        number = len({each.device for each in outside})
+        yield Fact("nics", number, outside[0].line, "NICs of the channels between servers")
     most: list[Any] = []
     for ports in case.ports.values():
         up = [port for port in case.ports_of_job(ports) if port.up]
@@ -146,6 +153,9 @@ def _nics(case: Case) -> Iterator[Fact]:
 def _rates(case: Case) -> Iterator[Fact]:
     """Yield the rate of a NIC: the fastest, since a slower one is a fault, not the order."""
     found: list[tuple[float, Line, str]] = []
+    for line in case.kinds_of_lines_with("running on p4d"):
+        found.append((_P4D, line, "instance that the plugin names"))
+        break
     for ports in case.ports.values():
         used = [port for port in case.ports_of_job(ports) if port.up]
         found += [(port.rate, port.line, "rate of a port") for port in used]

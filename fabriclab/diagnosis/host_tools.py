@@ -5,6 +5,8 @@ Each reader returns what it finds in a text and nothing where it finds nothing, 
 
 from __future__ import annotations
 
+import bisect
+import math
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -13,18 +15,25 @@ from fabriclab.gpudirect import RdmaPort
 from fabriclab.importers.lines import Line, Scan, Source, unprefixed
 
 __all__ = [
+    "Bound",
+    "Clock",
+    "EndedRank",
     "Gid",
     "HostVariable",
     "Interface",
     "KernelFact",
+    "Launched",
     "Module",
     "Mount",
     "NicRate",
+    "Packaged",
     "PcieDevice",
     "Ping",
     "PortMtu",
     "PortState",
+    "Provider",
     "RailAnswer",
+    "Service",
     "Timeout",
 ]
 
@@ -78,7 +87,6 @@ class PcieDevice(NamedTuple):
     speed: float
     width: int
     line: Line  # of what its link is
-    acs: Line | None  # the line that says that access control redirects requests
 
 
 class PortState(NamedTuple):
@@ -196,30 +204,51 @@ def modules(source: Source) -> Iterator[Module]:
 
 _PCI = re.compile(r"^((?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) (.*)$")
 _LINK = re.compile(r"Lnk(Cap|Sta):.*?Speed ([\d.]+)GT/s.*?Width x(\d+)")
-_ACS = re.compile(r"ACSCtl:.*(?:SrcValid|ReqRedir|CmpltRedir)\+")
 
 
 def pcie_devices(source: Source) -> Iterator[PcieDevice]:
     """Yield the devices of ``lspci -vv`` whose links it prints."""
-    if not source.holds("lnksta", "lnkcap", "acsctl"):
+    if not source.holds("lnksta", "lnkcap"):
         return
     for block in _blocks(source):
         links: dict[str, tuple[float, int]] = {}
         status = block[0]
-        acs = None
         for line in block:
             link = _LINK.search(line.text)
             if link:
                 links[link[1]] = (decimal(link[2]), int(link[3]))
                 if link[1] == "Sta":
                     status = line
-            if _ACS.search(line.text):
-                acs = line
         head = _PCI.match(block[0].text)
-        if head and (links or acs):
+        if head and links:
             cap_speed, cap_width = links.get("Cap", (0.0, 0))
             speed, width = links.get("Sta", (0.0, 0))
-            yield PcieDevice(head[1], head[2], cap_speed, cap_width, speed, width, status, acs)
+            yield PcieDevice(head[1], head[2], cap_speed, cap_width, speed, width, status)
+
+
+_BUS = re.compile(r"^(?:GPU )?((?:[0-9A-Fa-f]{4,8}:)[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9])\s*$")
+_Q_PART = re.compile(r"^\s*(PCIe Generation|Link Width)\s*$")
+_Q_VALUE = re.compile(r"^\s*(Max|Current)\s*:\s*(\d{1,2})x?\s*$")
+
+
+def smi_links(source: Source) -> Iterator[PcieDevice]:
+    """Yield the widths of the PCIe links of GPUs that ``nvidia-smi -q`` prints; idle ones lower their speed."""
+    gpu = ""
+    part = ""
+    most = 0
+    for line in source.lines if source.holds("link width") else ():
+        bus = _BUS.match(line.text)
+        named = _Q_PART.match(line.text)
+        value = _Q_VALUE.match(line.text)
+        if bus:
+            gpu, part = bus[1], ""
+        elif named:
+            part, most = named[1], 0
+        elif value and part == "Link Width":
+            if value[1] == "Max":
+                most = int(value[2])
+            elif most:
+                yield PcieDevice(gpu, f"GPU {gpu}", 0.0, most, 0.0, int(value[2]), line)
 
 
 def _blocks(source: Source) -> Iterator[list[Line]]:
@@ -309,7 +338,7 @@ class NicRate(NamedTuple):
 
 
 _SYSFS_RATE = re.compile(r"^\s*(?:\S*rate:)?\s*([\d.]+) Gb/sec \(\d+X \w+\)\s*$")
-_PERFORMANCE = re.compile(r'"NetworkPerformance": "(?:(\d+)x )?(\d+) Gigabit"')
+_PERFORMANCE = re.compile(r'"NetworkPerformance": ?"(?:(\d+)x )?(\d+) Gigabit"')
 
 
 def nic_rates(source: Source) -> Iterator[NicRate]:
@@ -319,8 +348,10 @@ def nic_rates(source: Source) -> Iterator[NicRate]:
         of_instance = _PERFORMANCE.search(line.text)
         if of_port:
             yield NicRate(0, decimal(of_port[1]), line)
-        elif of_instance:
+        elif of_instance and not source.json:
             yield NicRate(int(of_instance[1] or 1), float(of_instance[2]), line)
+    for of_instance in _PERFORMANCE.finditer(source.json):
+        yield NicRate(int(of_instance[1] or 1), float(of_instance[2]), source.lines[0])
 
 
 def decimal(text: str) -> float:
@@ -390,25 +421,53 @@ def rail_answers(source: Source) -> Iterator[RailAnswer]:
 
 
 _VARIABLE_WORDS = ("ccl_", "fi_", "gloo_", "ucx_", "ompi_", "torch_", "cuda_", "hsa_", "ofi_")
-_VARIABLE = re.compile(
-    r"^\s*(?:export\s+|set\s+|-x\s+|ENV\s+)?"
-    r"((?:[NRM]CCL|FI|GLOO|UCX|OMPI|TORCH|CUDA|HSA|OFI|RCCL)_[A-Z0-9_]+)=(.*?)\s*$"
-)
+_NAME = r"((?:[NRM]CCL|FI|GLOO|UCX|OMPI|TORCH|CUDA|HSA|OFI|RCCL)_[A-Z0-9_]+)"
+_VARIABLE = re.compile(r"^\s*(?:export\s+|set\s+|-x\s+|ENV\s+)?" + _NAME + r"=(.*?)\s*$")
+# Within a command: mpirun -x A=1 -x B=2, docker run -e A=1, A=1 B=2 program.
+_IN_COMMAND = re.compile(r"(?:^|\s)" + _NAME + r"=(\"[^\"]*\"|'[^']*'|[^\s;\\]*)")
+_BEFORE = re.compile(r"(?:(?:-x|-e|--env|-genv|export|env)[ =]+|^(?:[$#>%]\s*)?(?:\w+=\S*\s+)*)$")
+_YAML = re.compile(r"^\s*(?:-\s*)?[\"']?" + _NAME + r"[\"']?\s*:\s*[\"']?([^\s\"',#]+)[\"']?,?\s*$")
+_YAML_NAME = re.compile(r"^\s*(?:-\s*)?name:\s*[\"']?" + _NAME + r"[\"']?\s*$")
+_YAML_VALUE = re.compile(r"^\s*value:\s*[\"']?([^\s\"'#]+)[\"']?\s*$")
 
 
 def variables(source: Source) -> Iterator[HostVariable]:
-    """Yield the variables of an environment, as ``env`` or a script has them."""
+    """Yield the variables of an environment, as ``env``, a script, a command or a manifest of Kubernetes has them."""
     for line in source.lines_with(*_VARIABLE_WORDS):
-        found = _VARIABLE.match(unprefixed(line.text))
-        if found:
+        text = unprefixed(line.text)
+        found = _VARIABLE.match(text)
+        if found and len(_IN_COMMAND.findall(text)) < 2:
             # In a script a value may be followed by a comment, the next command, or a line end that does not count.
             value = re.split(r"\s+[#\\]|\s*;|\\$", found[2])[0].strip()
             yield HostVariable(found[1], value.strip("\"'"), line)
+            continue
+        if "CCL WARN" in text:  # what a library advises is not set
+            continue
+        given = _YAML.match(text)
+        named = _YAML_NAME.match(text)
+        if given:
+            yield HostVariable(given[1], given[2], line)
+        elif named and line.number < source.lines[-1].number:
+            value_line = _next_line(source, line)
+            value_found = _YAML_VALUE.match(value_line.text) if value_line else None
+            if value_found:
+                yield HostVariable(named[1], value_found[1], line)
+        else:
+            for each in _IN_COMMAND.finditer(text):
+                if _BEFORE.search(text[: each.start(1)]):
+                    yield HostVariable(each[1], each[2].strip("\"'"), line)
 
 
+def _next_line(source: Source, line: Line) -> Line | None:
+    """Return the line that follows another one; None at the end."""
+    at = bisect.bisect_right(source.lines, line.number, key=lambda each: each.number)
+    return source.lines[at] if at < len(source.lines) else None
+
+
+# The number of the call, its shape or its elements are not printed by every version of PyTorch.
 _TIMEOUT = re.compile(
-    r"\[Rank (\d{1,6})\].*?collective operation timeout: WorkNCCL\(SeqNum=(\d{1,15}), OpType=(\w+), "
-    r"NumelIn=(\d{1,15})"
+    r"\bRank (\d{1,6})\].*?collective operation timeout: WorkNCCL\((?:SeqNum=(\d{1,15}), )?OpType=(\w+)"
+    r"(?:, NumelIn=(\d{1,15})|, TensorShape=\[([\d, ]{0,200})\])?"
 )
 
 
@@ -417,7 +476,199 @@ def timeouts(source: Source) -> Iterator[Timeout]:
     for line in source.lines_with("collective operation timeout"):
         found = _TIMEOUT.search(line.text)
         if found:
-            yield Timeout(int(found[1]), int(found[2]), found[3], int(found[4]), line)
+            elements = int(found[4] or 0)
+            if found[5]:
+                elements = math.prod(int(n) for n in found[5].split(",") if n.strip())
+            yield Timeout(int(found[1]), int(found[2] or 0), found[3], elements, line)
+
+
+class EndedRank(NamedTuple):
+    """A rank that a launcher says ended first: its number, how, and its line."""
+
+    rank: int
+    how: str
+    line: Line
+
+
+_ROOT_CAUSE = re.compile(r"^\s*rank\s*:\s*(\d{1,6}) \(local_rank: \d+\)")
+_EXIT = re.compile(r"^\s*exitcode\s*:\s*(-?\d{1,4})")
+_MPI_EXIT = re.compile(
+    r"process rank (\d{1,6}) with PID \d+ on node (\S+) exited on signal (\d{1,3})"
+)
+
+
+def ended_ranks(source: Source) -> Iterator[EndedRank]:
+    """Yield the ranks that torchrun calls the first that failed, or that mpirun says were killed."""
+    for heading in source.lines_with("first observed failure"):
+        rank = None
+        line: Line | None = heading
+        for _ in range(8):  # lines of an entry
+            line = _next_line(source, line) if line else None
+            named = _ROOT_CAUSE.match(unprefixed(line.text)) if line else None
+            ended = _EXIT.match(unprefixed(line.text)) if line else None
+            if named:
+                rank = int(named[1])
+            if ended and rank is not None and line:
+                yield EndedRank(rank, f"exit code {ended[1]}", line)
+                break
+    for line in source.lines_with("exited on signal"):
+        killed = _MPI_EXIT.search(line.text)
+        if killed:
+            yield EndedRank(int(killed[1]), f"signal {killed[3]}", line)
+
+
+class Service(NamedTuple):
+    """A service of systemd: its name, whether it is active, and the line that says so."""
+
+    name: str
+    active: bool
+    line: Line
+
+
+_UNIT = re.compile(r"^\W*([\w@.\-]+)\.service\b(?: - |$)")
+_ACTIVE = re.compile(r"^\s*Active:\s*(\w+)")
+_NEAR = 8  # lines between the name of a service and its state
+
+
+def services(source: Source) -> Iterator[Service]:
+    """Yield the services that ``systemctl status`` prints."""
+    for line in source.lines_with("active:"):
+        state = _ACTIVE.match(unprefixed(line.text))
+        if state is None:
+            continue
+        at = bisect.bisect_left(source.lines, line.number, key=lambda each: each.number)
+        for before in reversed(source.lines[max(0, at - _NEAR) : at]):
+            unit = _UNIT.match(unprefixed(before.text))
+            if unit:
+                yield Service(unit[1], state[1].lower() == "active", line)
+                break
+
+
+class Clock(NamedTuple):
+    """A row of ``nvidia-smi --query-gpu`` with a clock: GPU, clock of its multiprocessors [MHz], line."""
+
+    gpu: str
+    clock: float
+    line: Line
+
+
+_CLOCK_HEAD = re.compile(r"clocks(?:\.current)?\.(?:sm|gr|graphics)", re.IGNORECASE)
+_CLOCK = re.compile(r"^\s*(\d{1,5})\s*MHz\s*$")
+
+
+def clocks(source: Source) -> Iterator[Clock]:
+    """Yield the clocks of GPUs in a table with commas, as ``nvidia-smi --format=csv`` prints it."""
+    column = -1
+    for line in source.lines if source.holds("clocks.") else ():
+        cells = unprefixed(line.text).split(",")
+        heads = [i for i, cell in enumerate(cells) if _CLOCK_HEAD.search(cell)]
+        if heads and len(cells) > 1:
+            column = heads[0]
+            continue
+        found = _CLOCK.match(cells[column]) if 0 <= column < len(cells) else None
+        if found:
+            yield Clock(",".join(cells[:column]).strip(), float(found[1]), line)
+
+
+class Bound(NamedTuple):
+    """The cores that a launcher or the kernel says a process has: who, how many, which, and the line."""
+
+    who: str
+    cores: int
+    which: str
+    line: Line
+
+
+_OPEN_MPI = re.compile(r"(?:MCW )?rank (\d{1,6}) bound to (.*?):? \[(.*)\]\s*$", re.IGNORECASE)
+_SLURM = re.compile(
+    r"cpu-bind[\w-]*=MASK - (\S+), task\s+(\d{1,6}).*?mask (0x[0-9A-Fa-f]{1,64}) set"
+)
+_ALLOWED = re.compile(
+    r"^\s*(?:Cpus_allowed_list:|physcpubind:|pid (\d+)'s current affinity list:)\s*([\d,\- ]+?)\s*$"
+)
+
+
+def bindings(source: Source) -> Iterator[Bound]:
+    """Yield what Open MPI, Slurm, ``taskset``, ``numactl`` and the kernel print of the cores of a process."""
+    for line in source.lines_with(
+        "bound to", "cpu-bind", "affinity list", "cpus_allowed_list", "physcpubind"
+    ):
+        by_mpi = _OPEN_MPI.search(line.text)
+        by_slurm = _SLURM.search(line.text)
+        allowed = _ALLOWED.match(unprefixed(line.text))
+        if by_mpi:
+            cores = len(re.findall(r"B+", by_mpi[3]))
+            yield Bound(f"rank {by_mpi[1]}", cores, by_mpi[2], line)
+        elif by_slurm:
+            number = int(by_slurm[3], 16).bit_count()
+            yield Bound(f"task {by_slurm[2]} of {by_slurm[1]}", number, by_slurm[3], line)
+        elif allowed:
+            number = 0
+            for part in re.split(r"[,\s]+", allowed[2].strip()):
+                first, _, last = part.partition("-")
+                if first.isdecimal() and (not last or last.isdecimal()):
+                    number += max(0, int(last or first) - int(first) + 1)
+            yield Bound(f"process {allowed[1] or ''}".strip(), number, allowed[2], line)
+
+
+class Packaged(NamedTuple):
+    """A version of the library that a list of packages names, and its line."""
+
+    version: str
+    line: Line
+
+
+_PACKAGE = re.compile(
+    r"(?:nvidia-nccl-cu\d+\s*[=\s]+=?\s*|libnccl2(?::\w+)?\s+|nccl\.version\(\)\)?\W+)(\d+)[.,]\s?(\d+)[.,]\s?(\d+)"
+)
+
+
+def packages(source: Source) -> Iterator[Packaged]:
+    """Yield the versions of NCCL in lists of pip and dpkg, and as PyTorch prints it."""
+    for line in source.lines_with("nvidia-nccl-cu", "libnccl2", "nccl.version()"):
+        found = _PACKAGE.search(line.text)
+        if found:
+            yield Packaged(".".join(found.groups()), line)
+
+
+class Launched(NamedTuple):
+    """A rank whose number of operations NCCL's RAS names, with the number that most ranks have, and its line."""
+
+    rank: int
+    operations: int
+    others: int
+    line: Line
+
+
+_MANY_LAUNCHED = re.compile(r"(\d{1,7}) ranks have launched up to operation (\d{1,15})")
+_ONE_LAUNCHED = re.compile(r"Rank (\d{1,7}) has launched up to operation (\d{1,15})")
+
+
+def launched(source: Source) -> Iterator[Launched]:
+    """Yield the ranks that NCCL's RAS reports apart from the others, as ``ncclras`` prints them."""
+    most = 0
+    for line in source.lines_with("launched up to operation"):
+        many = _MANY_LAUNCHED.search(line.text)
+        one = _ONE_LAUNCHED.search(line.text)
+        if many:
+            most = int(many[2])
+        elif one and most:
+            yield Launched(int(one[1]), int(one[2]), most, line)
+
+
+class Provider(NamedTuple):
+    """A provider that ``fi_info`` lists, and its line."""
+
+    name: str
+    line: Line
+
+
+def providers(source: Source) -> Iterator[Provider]:
+    """Yield the providers that ``fi_info`` lists."""
+    for line in source.lines_with("provider:"):
+        found = re.match(r"^\s*provider:\s*([\w;\-]+)\s*$", line.text)
+        if found:
+            yield Provider(found[1].lower(), line)
 
 
 class Ping(NamedTuple):

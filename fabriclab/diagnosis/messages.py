@@ -92,7 +92,7 @@ def without_messages(source: Source) -> Source:
     others = [line for line in source.lines if "CCL INFO" not in line.text]
     if len(others) == len(source.lines):
         return source
-    return Source(source.name, others, source.left_out)
+    return Source(source.name, others, source.left_out, source.json)
 
 
 class _Head(NamedTuple):

@@ -29,24 +29,42 @@ __all__ = [
 _SETTING = re.compile(r"(NCCL_\w+|RCCL_\w+|MCCL_\w+) set (?:by environment )?to (.*?)\.?$")
 _VERSION = re.compile(r"[NRM]CCL version (\S+)")
 _BARE_VERSION = re.compile(r"\s*(?:\[[^\]]*\]\s*)?[NRM]CCL version (\d\S*)\s*$")
-_BOOTSTRAP = re.compile(r"Bootstrap ?: Using (\[?\S+?)(?:\[\d+\])?:(\S+?)<\d+>")
+# 2.3 and earlier: NET : Using interface eth0:10.0.0.1<0>, the first of which is used to find each other.
+_BOOTSTRAP = re.compile(
+    r"(?:Bootstrap ?: Using|NET : Using interface) (?:\[\d+\])?(\S+?)(?:\[\d+\])?:(\S+?)<\d+>"
+)
 _NETWORK = re.compile(r"Using network (\S.*?)\s*$")
-_DEVICES = re.compile(r"NET/IB ?: Using (.*)")
-_DEVICE = re.compile(r"\[(\d+)\]([\w.\-]+?):(\d+)/(IB|RoCE|uverbs\S*)")
+_DEVICES = re.compile(r"NET/IB ?: (?:Using (.*)|(\[\d+\] .*))")  # the latter up to 2.3
+_DEVICE = re.compile(r"\[(\d+)\] ?([\w.\-]+?):(\d+)/(IB|RoCE|uverbs\S*)")
 _COMM = re.compile(r"\brank (\d{1,6}) n[rR]anks (\d{1,6})\b")
 _SHAPE = re.compile(r"\brank (\d{1,6}) nRanks (\d{1,6}) nNodes (\d{1,6}) localRanks (\d{1,6})\b")
+# Up to 2.7 a channel was called a ring, and up to 2.4 the ends between servers had no GPU in brackets.
 _CHANNEL = re.compile(
-    r"Channel (\d+)(?:/\d+)? ?: (\d+)\[([0-9a-f]+)\] -> (\d+)\[([0-9a-f]+)\] "
-    r"(?:\[(send|receive)\] )?via (\S.*?)\s*$"
+    r"(?:Channel|Ring) (\d+)(?:/\d+)? ?: (\d+)(?:\[[0-9a-f]+\])? -> (\d+)(?:\[[0-9a-f]+\])? "
+    r"(?:\[(send|receive)\] )?via (\S.*)$"
 )
-_VIA_NET = re.compile(r"NET/(.+?)/(\d+)(?:\(\d+\))?(/GDRDMA)?(?:/Shared)?$")
-_HCA_GDR = re.compile(r"NET/IB ?: GPU Direct RDMA (Enabled|Disabled) for HCA (\d+) '?([\w.\-]+)'?")
+_OF_RCCL = " comm 0x"  # what RCCL puts behind the way of a channel
+_VIA_NET = re.compile(r"NET/(.+?)/(\d+)(?:\(\d+\))?(/GDRDMA)?(?:\(PCI\))?(?:/Shared)?$")
+_HCA_GDR = re.compile(
+    r"NET/[^:]{1,40}: GPU Direct RDMA (Enabled|Disabled) for HCA (\d+) '?([\w.\-]+)'?"
+)
 _GPU_GDR = re.compile(
-    r"GPU Direct RDMA (Enabled|Disabled) for GPU (\w+) / HCA (\w+) \(distance (\d+) (<=|<|>|>=) (\d+)\)"
+    r"GPU Direct RDMA (Enabled|Disabled) for GPU (\w+)(?:\[\w+\])? / HCA (\w+) \(distance (\d+) (<=|<|>=|>) (\d+)\)"
 )
+_NO_MODULE = re.compile(r"GPU Direct RDMA Disabled for GPU \S+ / HCA (\w+) \(no module\)")
 _CHANNELS = re.compile(r"(\d{1,6}) (coll channels|p2p channels per peer)")
+_PLANNED = re.compile(r"Channel 00/(\d{1,4}) ?:\s+\d")
 _AFFINITY = re.compile(
     r"Affinity for GPU (\d+) is (.*?)\. ?\(GPU affinity = (.*?) ; CPU affinity = (.*?)\)"
+)
+
+
+# Cores as a mask in groups of 32 (2.4 to 2.27), or as ranges (later).
+_CORES = re.compile(
+    r"Setting affinity for GPU (\d+) to ([0-9a-f]{1,8}(?:,[0-9a-f]{8})*|[\d,\-]+)\s*$"
+)
+_PLUGIN_NICS = re.compile(
+    r"[Ss]elected [Pp]rovider is (\S+?)(?:, fabric is \S+)? \(found (\d{1,4}) nics\)"
 )
 
 
@@ -116,6 +134,16 @@ class Affinity(NamedTuple):
     line: Line
 
 
+class Cores(NamedTuple):
+    """How many processor cores the process of a GPU may use, and which, as printed."""
+
+    gpu: int
+    number: int
+    which: str
+    host: str
+    line: Line
+
+
 @dataclass
 class NcclLog:
     """What the messages of all ranks say. Versions are kept by host, and counts of channels by file.
@@ -144,6 +172,9 @@ class NcclLog:
     )  # file, kind, count
     members: dict[str, dict[tuple[int, int], Member]] = field(default_factory=dict)  # by file, rank
     affinities: list[Affinity] = field(default_factory=list)
+    cores: list[Cores] = field(default_factory=list)
+    network_of: dict[str, tuple[str, Line]] = field(default_factory=dict)  # by host
+    plugin_nics: dict[str, tuple[int, Line]] = field(default_factory=dict)  # by host
 
     @cached_property
     def run_of(self) -> dict[str, int]:
@@ -215,7 +246,7 @@ def read_nccl_log(messages: Iterable[Message]) -> NcclLog:
     log = NcclLog(list(messages))
     for message in log.messages:
         text = message.text
-        if " via " in text and "Channel" in text:  # most lines of a long log
+        if " via " in text and ("Channel" in text or "Ring " in text):  # most of a long log
             _take_channel(log, message)
             continue
         for words, take in _READERS:
@@ -271,6 +302,7 @@ def _take_network(log: NcclLog, message: Message) -> None:
     found = _NETWORK.search(message.text)
     if found:
         log.networks.setdefault(found[1], message.line)
+        log.network_of.setdefault(message.host, (found[1], message.line))
 
 
 def _take_devices(log: NcclLog, message: Message) -> None:
@@ -278,7 +310,7 @@ def _take_devices(log: NcclLog, message: Message) -> None:
     if not found:
         return
     of_host = log.devices.setdefault(message.host, {})
-    for number, name, port, layer in _DEVICE.findall(found[1]):
+    for number, name, port, layer in _DEVICE.findall(found[1] or found[2]):
         of_host.setdefault(int(number), Device(int(number), name, int(port), layer))
     log.device_lines.setdefault(message.host, message.line)
 
@@ -301,7 +333,8 @@ def _take_channel(log: NcclLog, message: Message) -> None:
     found = _CHANNEL.match(message.text) or _CHANNEL.search(message.text)
     if not found:
         return
-    number, source, _, target, _, direction, via = found.groups("")
+    number, source, target, direction, via = found.groups("")
+    via = via.partition(_OF_RCCL)[0].rstrip()
     log.channels.append(
         Channel(
             int(number),
@@ -329,6 +362,9 @@ def _take_gdr(log: NcclLog, message: Message) -> None:
     nic = _HCA_GDR.search(message.text)
     if nic:
         log.gdr_of_nic.append((nic[1] == "Enabled", nic[3], message.line))
+    missing = _NO_MODULE.search(message.text)
+    if missing:
+        log.gdr_of_nic.append((False, missing[1], message.line))
     pair = _GPU_GDR.search(message.text)
     if pair:
         distance = Distance(
@@ -355,15 +391,53 @@ def _take_affinity(log: NcclLog, message: Message) -> None:
         )
 
 
+def _take_planned(log: NcclLog, message: Message) -> None:
+    """Take the number of channels from a line such as Channel 00/24 : 0 1 2 3."""
+    found = _PLANNED.search(message.text)
+    if found:
+        log.channel_counts.setdefault((message.line.file, "channels", int(found[1])), message.line)
+
+
+def _take_cores(log: NcclLog, message: Message) -> None:
+    found = _CORES.search(message.text)
+    if found:
+        number = _number_of_cores(found[2])
+        log.cores.append(Cores(int(found[1]), number, found[2], message.host, message.line))
+
+
+def _number_of_cores(which: str) -> int:
+    """Return how many cores a mask or a list of ranges names."""
+    groups = which.split(",")
+    if "-" not in which and all(len(group) == _GROUP for group in groups[1:]):
+        return sum(int(group, 16).bit_count() for group in groups)
+    number = 0
+    for part in groups:
+        first, _, last = part.partition("-")
+        if first.isdecimal() and (not last or last.isdecimal()):
+            number += max(0, int(last or first) - int(first) + 1)
+    return number
+
+
+def _take_plugin_nics(log: NcclLog, message: Message) -> None:
+    found = _PLUGIN_NICS.search(message.text)
+    if found:
+        log.plugin_nics.setdefault(message.host, (int(found[2]), message.line))
+
+
+_GROUP = 8  # digits of a group of a mask, after the first
 # A message is looked at closely only if it has the words.
 _READERS: tuple[tuple[str, Callable[[NcclLog, Message], None]], ...] = (
     ("CCL_", _take_setting),
     ("CCL version", _take_version),
     ("Bootstrap", _take_bootstrap),
+    ("NET : Using interface", _take_bootstrap),
     ("Using network", _take_network),
     ("NET/IB", _take_devices),
     ("anks", _take_shape),
     ("GPU Direct RDMA", _take_gdr),
     ("coll channels", _take_counts),
+    ("Channel 00/", _take_planned),
     ("Affinity for GPU", _take_affinity),
+    ("Setting affinity", _take_cores),
+    ("rovider is", _take_plugin_nics),
 )

@@ -18,16 +18,20 @@ HEALTHY = "none_healthy"
 _FOLLOWS = {
     "plugin_missing": ("fallback_to_sockets",),
     "ofi_provider_tcp": ("fallback_to_sockets", "plugin_missing"),
-    "wrong_hca": ("fallback_to_sockets", "rails_down"),
-    "gid_index": ("rails_down", "firewall", "wrong_hca", "cross_nic"),
-    "cross_nic": ("rails_down", "firewall", "gid_index"),
+    "wrong_hca": ("fallback_to_sockets", "rails_down", "gid_index", "rank_absent"),
+    "gid_index": ("rails_down", "firewall", "wrong_hca", "cross_nic", "rank_absent"),
+    "cross_nic": ("rails_down", "firewall", "gid_index", "wrong_hca", "rank_absent"),
     "collective_mismatch": ("rank_absent", "straggler"),
     "firewall": ("rails_down",),
     "wrong_socket_ifname": ("firewall", "fallback_to_sockets"),
     "fallback_to_sockets": ("gdr_off", "gdr_distance", "plugin_missing"),
     "shm_too_small": ("fallback_to_sockets", "p2p_disabled"),
     "p2p_disabled": ("fewer_channels",),
-    "rails_down": ("one_nic_used",),
+    "rails_down": ("one_nic_used", "rank_absent"),
+    "mtu_mismatch": ("rails_down", "gid_index", "rank_absent", "firewall"),
+    "version_mismatch": ("collective_mismatch", "firewall"),
+    "acs": ("rails_down", "iommu"),
+    "cpu_binding": ("straggler",),
 }
 _SURE = 0.7  # from here on a cause takes the weight of what follows from it
 _TAKEN = 0.5  # factor
@@ -60,7 +64,16 @@ _SLOWS = {
 _CHOSEN = ("p2p_disabled", "shm_disabled")  # costs speed, and stops no run
 _AT_MOST = 0.39  # how sure we are that one of them made a run fail
 _STOPPED = 0.35  # from here on a cause that stops runs counts as seen
-_HARMLESS = ("iommu=pt",)  # in warnings that healthy runs print, too
+# In warnings that healthy runs print, too.
+_HARMLESS = (
+    "iommu=pt",
+    "amd_iommu=on",
+    "HSA_FORCE_FINE_GRAIN_PCIE",
+    "NUMA auto balancing",
+    "Failed to open libibverbs",
+    "is ignored due to",
+    "is being ignored",
+)
 _FACT = 0.85  # a cause this sure stays a finding in a run that is fast enough
 _CLEARED = 0.5  # factor for what costs speed, in a run that is as fast as expected
 _QUIET = 0.4  # how sure of health we are if nothing was measured, and nothing is said
@@ -134,11 +147,18 @@ def rank(case: Case, comparisons: list[Comparison]) -> list[Suspect]:
     """
     strongest = _strongest(case)
     weights = {cause: suspicion.sure for cause, suspicion in strongest.items()}
-    for cause, follows in _FOLLOWS.items():
-        if strongest.get(cause) and strongest[cause].sure >= _SURE:
-            for other in follows:
-                if other in weights and strongest[other].sure <= strongest[cause].sure:
-                    weights[other] *= _TAKEN
+    explained = set[str]()
+    for cause in sorted(strongest, key=lambda each: -strongest[each].sure):
+        if cause in explained or strongest[cause].sure < _SURE:
+            continue  # what follows from something else explains nothing itself
+        for other in _FOLLOWS.get(cause, ()):
+            if (
+                other in weights
+                and other not in explained
+                and strongest[other].sure <= strongest[cause].sure
+            ):
+                explained.add(other)
+                weights[other] *= _TAKEN
 
     stops = [strongest[cause].sure for cause in strongest if cause in _STOPS]
     if case.log.warnings and not case.tables and max(stops, default=0.0) >= _STOPPED:
@@ -155,8 +175,10 @@ def rank(case: Case, comparisons: list[Comparison]) -> list[Suspect]:
     states = [each.healthy for each in comparisons if each.healthy is not None]
     fast = bool(states) and all(states)
     if fast:
+        ended = not _failed(case)
         for cause in weights:
-            if cause not in _STOPS and strongest[cause].sure < _FACT:
+            stops_runs = cause in _STOPS
+            if (stops_runs and ended) or (not stops_runs and strongest[cause].sure < _FACT):
                 weights[cause] *= _CLEARED
 
     gain = max((each.gain for each in comparisons if each.healthy is False), default=1.0)
@@ -172,6 +194,12 @@ def rank(case: Case, comparisons: list[Comparison]) -> list[Suspect]:
     if health and (fast or not any(suspect.sure > _QUIET for suspect in found)):
         found.append(health)
     return sorted(found, key=lambda suspect: -suspect.sure)
+
+
+def _failed(case: Case) -> bool:
+    """Return whether anything says that a run stopped, be it the library, a watchdog or a table without a row."""
+    failed = case.failure or case.timeouts or case.no_rows or case.ended_ranks
+    return bool(failed or case.tcp_failures or case.queue_pairs or case.completions)
 
 
 def _to_unset(case: Case, cause: str) -> tuple[str, ...]:
@@ -229,7 +257,7 @@ def _health(
     if states or wrong or below or (case.no_rows and not case.measured):
         return None
     loud = [m for m in case.log.warnings if not any(word in m.text for word in _HARMLESS)]
-    quiet = not loud and not case.timeouts
+    quiet = (not loud or case.ended_well) and not case.timeouts
     if quiet and (case.log.messages or case.tables or case.pairs or case.topologies):
         why = "no message points to a fault, and nothing shows whether the rate is right"
         return Suspect(HEALTHY, _QUIET, None, why, 1.0)

@@ -91,7 +91,7 @@ def _links(pci: list[tuple[Mapping[str, str], Line]], what: str) -> Iterator[Pci
     speed = _SPEED.match(about.get("link_speed", ""))
     if width and speed:
         value = decimal(speed[1])
-        yield PcieDevice(about.get("busid", ""), what, value, _FULL_WIDTH, value, width, line, None)
+        yield PcieDevice(about.get("busid", ""), what, value, _FULL_WIDTH, value, width, line)
 
 
 def _whole(text: str) -> int:
@@ -119,9 +119,9 @@ def read_security_groups(source: Source) -> list[SecurityGroup]:
     source : Source
         A file or text.
     """
-    if not source.holds("securitygroup") or len(source.text) > _MOST_JSON:
+    text = source.json or source.text
+    if not source.holds("securitygroup") or len(text) > _MOST_JSON:
         return []
-    text = source.text
     start = text.find("{")
     try:
         told, _ = json.JSONDecoder().raw_decode(text[start:])
@@ -228,10 +228,11 @@ def flight_entries(source: Source) -> list[Timeout]:
     source : Source
         A file or text.
     """
-    if not source.lines or "entries" not in source.text[:2_000_000]:
+    text = source.json or source.text
+    if not source.lines or "entries" not in text[:2_000_000]:
         return []
     try:
-        dump = json.loads(source.text)
+        dump = json.loads(text)
     except (ValueError, RecursionError):
         return []
     if not isinstance(dump, dict) or not isinstance(dump.get("entries"), list):

@@ -12,10 +12,12 @@ from fabriclab.importers.nccl_tests import scan_nccl_tests
 
 __all__ = [
     "BandwidthTable",
+    "NodeFigure",
     "Pair",
     "PerftestRow",
     "headings_without_rows",
     "read_bandwidths",
+    "read_nodes",
     "read_pairs",
     "read_perftest",
 ]
@@ -37,8 +39,12 @@ _SPLIT = re.compile(r"[\s,;|]+")
 _UNITS = {"b": 1.0, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30}
 _UNITS |= {"kb": 1e3, "mb": 1e6, "gb": 1e9}
 _SIZE_HEAD = re.compile(r"^(?:size|bytes|message_?size|msg_?size)(?:[_(\[]?(\w+?)[)\]]?)?$", re.I)
-_BUS_HEAD = re.compile(r"^bus_?(?:bw|bandwidth)", re.I)
-_ALG_HEAD = re.compile(r"^alg_?(?:bw|bandwidth)", re.I)
+_BUS_HEAD = re.compile(r"^bus_?(?:bw|bandwidth)(.*)$", re.I)
+_ALG_HEAD = re.compile(r"^alg_?(?:bw|bandwidth)(.*)$", re.I)
+# Units behind the name of such a column, in GB/s: a small b is a bit.
+_RATE_UNIT = re.compile(r"([KMGT]?)(b|B)(?:it|its|yte|ytes)?(?:/s|ps|_s|/sec)", re.IGNORECASE)
+_RATE_PREFIX = {"": 1e-9, "K": 1e-6, "M": 1e-3, "G": 1.0, "T": 1e3}
+_BIT = 0.125  # bytes
 _TELLS = 3  # ranks; with two, the ratio of an all-reduce is that of a broadcast
 _ROUNDED = 0.01
 _BEFORE_PAIRS = 1_000  # lines without a pair, after which a text is taken for another one
@@ -48,6 +54,7 @@ _PERFTEST_ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\
 _PERFTEST_MTU = re.compile(
     r"\bMtu\s*:\s*(\d{1,6})\[B\]|\bib_\w+_(?:bw|lat)\b.*\s(?:-m|--mtu[ =])\s*(\d{1,6})\b"
 )
+_PERFTEST_FLOWS = re.compile(r"Number of qps\s*:\s*(\d{1,6})")
 _PERFTEST_DEVICE = re.compile(r"Device\s*:\s*(\S+)")
 
 
@@ -133,12 +140,13 @@ class Pair(NamedTuple):
 
 
 class PerftestRow(NamedTuple):
-    """A row of perftest: device (empty if not printed), average rate [Gb/s], line, and MTU [B] (0 if not printed)."""
+    """A row of perftest: device (empty if not printed), average rate [Gb/s], line, MTU [B] (0: not printed), flows."""
 
     device: str
     rate: float
     line: Line
     mtu: int = 0
+    flows: int = 1
 
 
 def read_bandwidths(source: Source) -> Scan[BandwidthTable]:
@@ -285,6 +293,7 @@ class _Columns:
     unit: float  # bytes of one
     algbw: int  # -1 if missing
     busbw: int
+    scale: float  # GB/s of one
 
     def row(self, text: str) -> _Row | None:
         """Return a row, or None if the line is none."""
@@ -297,7 +306,7 @@ class _Columns:
             if column < 0:
                 values.append(float("nan"))
             elif _NUMBER.match(cells[column]):
-                values.append(float(cells[column]))
+                values.append(self.scale * float(cells[column]))
             else:
                 return None
         return _Row(float(cells[self.size]) * self.unit, values[0], values[1])
@@ -318,18 +327,30 @@ def _columns_of(text: str) -> _Columns | None:
     unit = 1.0
     algbw = _MISSING
     busbw = _MISSING
+    scale = 1.0
     for i, name in enumerate(names):
         sized = _SIZE_HEAD.match(name)
         if sized and size < 0:
             size = i
             unit = _UNITS.get((sized[1] or "b").lower(), 1.0)
-        elif _BUS_HEAD.match(name):
+        elif of_bus := _BUS_HEAD.match(name):
             busbw = i
-        elif _ALG_HEAD.match(name):
+            scale = _rate_unit(of_bus[1])
+        elif of_alg := _ALG_HEAD.match(name):
             algbw = i
+            scale = _rate_unit(of_alg[1])
     if size < 0 or (algbw < 0 and busbw < 0):
         return None
-    return _Columns(size, unit, algbw, busbw)
+    return _Columns(size, unit, algbw, busbw, scale)
+
+
+def _rate_unit(text: str) -> float:
+    """Return how many GB/s one of the unit in the heading of a column is; 1 where it names none."""
+    found = _RATE_UNIT.search(text)
+    if not found:
+        return 1.0
+    bits = found[2] == "b" and "byte" not in text.lower()
+    return _RATE_PREFIX[found[1].upper()] * (_BIT if bits else 1.0)
 
 
 def read_pairs(source: Source) -> list[Pair]:
@@ -356,6 +377,44 @@ def read_pairs(source: Source) -> list[Pair]:
     return found if len(found) > 2 else []  # two rows are no table
 
 
+class NodeFigure(NamedTuple):
+    """A node with a figure of its own, such as the bandwidth of a test on it alone, and its line."""
+
+    name: str
+    value: float
+    line: Line
+
+
+_NODE_FIGURE = re.compile(
+    r"^\s*([A-Za-z][\w.\-]*\d[\w.\-]*)\s*[:,;|\s]\s*(?:(?:avg|peak|busbw|bus_?bw|bw)\s*[:=]?\s*)?"
+    r"(\d+(?:\.\d+)?)\s*(?:GB/s|GBps|Gb/s|Gbps|Gbit/s)?\s*$",
+    re.IGNORECASE,
+)
+_LEAST_NODES = 4  # fewer do not say which of them is the usual one
+
+
+def read_nodes(source: Source) -> list[NodeFigure]:
+    """Return the rows of a list of nodes, each with one figure.
+
+    Parameters
+    ----------
+    source : Source
+        A file or text.
+    """
+    found = []
+    for place, line in enumerate(source.lines):
+        if place > _BEFORE_PAIRS and not found:
+            break
+        row = _NODE_FIGURE.match(unprefixed(line.text))
+        if row:
+            found.append(NodeFigure(row[1], float(row[2]), line))
+    names = {row.name for row in found}
+    # A list has a node in most of its lines, and none twice.
+    filled = [line for line in source.lines if line.text.strip()]
+    is_list = len(names) == len(found) >= _LEAST_NODES and 2 * len(found) > len(filled)
+    return found if is_list else []
+
+
 def read_perftest(source: Source) -> list[PerftestRow]:
     """Return the rates that ``ib_write_bw`` and its relatives printed with ``--report_gbits``.
 
@@ -370,7 +429,11 @@ def read_perftest(source: Source) -> list[PerftestRow]:
     device = ""
     gbits = False
     mtu = 0
+    flows = 1
     for line in source.lines:
+        several = _PERFTEST_FLOWS.search(line.text)
+        if several:
+            flows = int(several[1])
         printed = _PERFTEST_MTU.search(line.text)
         if printed:
             mtu = int(printed[1] or printed[2])
@@ -382,5 +445,5 @@ def read_perftest(source: Source) -> list[PerftestRow]:
             continue
         found = _PERFTEST_ROW.match(line.text)
         if found and gbits:
-            rows.append(PerftestRow(device, float(found[4]), line, mtu))
+            rows.append(PerftestRow(device, float(found[4]), line, mtu, flows))
     return rows

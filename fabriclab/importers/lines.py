@@ -34,6 +34,7 @@ __all__ = [
 LONGEST_LINE = 4_000  # characters of a line that are looked at; longer ones are cut
 MOST_BYTES = 2**28  # of a file, from its start, that are read
 
+_OPENING = 100  # characters in which a text must begin as JSON does
 _LONG = 10_000  # lines from which on it pays to look at the kinds of lines first
 _FIGURE = re.compile(r"\d")
 _STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
@@ -119,11 +120,14 @@ class Source:
         Its lines, without colours, cut to 4,000 characters.
     left_out : str
         What was left out of it, in words; empty if nothing was.
+    json : str
+        The whole text, if it looks like JSON and has lines that were cut; empty otherwise.
     """
 
     name: str
     lines: list[Line]
     left_out: str = ""
+    json: str = ""
 
     @cached_property
     def text(self) -> str:
@@ -275,7 +279,8 @@ def text_lines(source: str | os.PathLike[str]) -> list[str]:
 def open_source(given: str | os.PathLike[str], name: str = "") -> Source:
     """Return the lines of a file or of a text without colours, each with its number.
 
-    Of a file only the first 256 MiB are read, and of a line the first 4,000 characters.
+    Of a file only the first 256 MiB are read, and of a line the first 4,000 characters; JSON, which often is one line,
+    is kept as a whole beside them.
 
     Parameters
     ----------
@@ -294,12 +299,14 @@ def open_source(given: str | os.PathLike[str], name: str = "") -> Source:
     known, raw, left_out = open_text(given, MOST_BYTES)
     name = name or known
     texts = _split(raw)
+    json = ""
     if texts and len(max(texts, key=len)) > LONGEST_LINE:
+        json = raw if raw[:_OPENING].lstrip().startswith(("{", "[")) else ""
         texts = [text[:LONGEST_LINE] for text in texts]
     if "\x1b" in raw:
         texts = [_STYLE.sub("", text) for text in texts]
     lines = [Line(name, number, text) for number, text in enumerate(texts, 1)]
-    return Source(name, lines, left_out)
+    return Source(name, lines, left_out, json)
 
 
 def open_whole(given: str | os.PathLike[str]) -> Source:

@@ -730,7 +730,14 @@ def test_the_page_has_a_picture_where_there_is_something_to_compare():
 @pytest.mark.parametrize("cause", causes())
 def test_each_cause_says_what_to_do(cause):
     about = causes()[cause]
-    assert set(about) - {"unset"} == {"title", "because", "action", "setting", "source", "signs"}
+    assert set(about) - {"unset", "set_so"} == {
+        "title",
+        "because",
+        "action",
+        "setting",
+        "source",
+        "signs",
+    }
     assert all(about[key] for key in ("title", "because", "action"))
     for sign in about["signs"]:
         assert sign["word"] == sign["word"].lower()
@@ -756,7 +763,13 @@ def test_a_baseline_is_named_by_a_word_of_its_own(name, is_one):
 @pytest.mark.parametrize(
     ("line", "value"),
     [
-        ("mpirun -x NCCL_DEBUG=INFO", None),
+        ("mpirun -x NCCL_DEBUG=INFO", "INFO"),
+        ("docker run -e NCCL_DEBUG=INFO image", "INFO"),
+        ("NCCL_DEBUG=INFO ./all_reduce_perf -g 8", "INFO"),
+        ('  NCCL_DEBUG: "INFO"', "INFO"),
+        ("n1:7:7 [0] NCCL WARN Set NCCL_IGNORE_NET_MISMATCH=1 to continue", None),
+        ("people say that NCCL_P2P_DISABLE=1 helps", None),
+        ("# export NCCL_P2P_DISABLE=1", None),
         ("  -x NCCL_IB_HCA=mlx5_0 \\", "mlx5_0"),
         ("export NCCL_IB_HCA=mlx5_0,mlx5_1  # both", "mlx5_0,mlx5_1"),
         ("export NCCL_IB_HCA=mlx5_0; ./run", "mlx5_0"),

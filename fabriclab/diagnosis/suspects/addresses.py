@@ -3,7 +3,6 @@
 import ipaddress
 import re
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from fabriclab.diagnosis.case import Case
 from fabriclab.diagnosis.nccl_log import Channel
@@ -11,18 +10,29 @@ from fabriclab.diagnosis.suspicion import Suspicion
 from fabriclab.importers.lines import Line
 from fabriclab.registry import register
 
-_QUEUE_PAIR = re.compile(
-    r"ibv_modify_qp failed with (\d+) .*?(?:on dev ([\w.\-]+))?(?::\d+)?,? .*?"
-    r"local GID index (-?\d+), local GID (\S*?), remote GID (\S*)"
-)
-_COMPLETION = re.compile(r"status=(\d+) .*?localGid (\S+) remoteGids? ?(\S+?)(?: hca (\S+))?$")
 _MAPPED = "::ffff:"
-_CONNECT = re.compile(r"[Cc]onnect to (\d+\.\d+\.\d+\.\d+)")
 _KNOWN_ADDRESS = re.compile(
     r"(?:address: |ip=|tcp://|MASTER_ADDR[=:] ?|master_addr[=:] ?|--host[= ])(\d+\.\d+\.\d+\.\d+)"
 )
-# A peer that never acknowledges, in the words of old and new versions.
-_LOST_WORDS = ("with error 12", "status=12", "ibv_wc_retry_exc_err")
+# Statuses of a completion: the memory was refused at this end, at the other, the peer never acknowledged.
+REFUSED = (
+    4,
+    10,
+)  # source: rdma-core, libibverbs/verbs.h: IBV_WC_LOC_PROT_ERR, IBV_WC_REM_ACCESS_ERR
+_LOST = 12  # source: rdma-core, libibverbs/verbs.h: IBV_WC_RETRY_EXC_ERR
+_TOO_LONG = 1  # source: rdma-core, libibverbs/verbs.h: IBV_WC_LOC_LEN_ERR
+# Interfaces that exist on one host only, or lead to its own containers.
+_VIRTUAL = re.compile(r"(?:docker|virbr|br-|veth|cni|flannel|cali|lo)\d*$|(?:br-|veth|cali)\w+$")
+_OWN = (
+    "172.17.",
+    "127.",
+    "169.254.",
+    "192.168.122.",
+)  # of containers, of the host itself, of none, of libvirt
+_FIREWALLS = ("firewalld", "ufw", "iptables", "nftables")
+# How sure a failed connection makes us of a firewall, by its reason.
+_BLOCKED = {"no route": 0.75, "timed out": 0.5, "refused": 0.4, "aborted": 0.35}
+_ANSWERS = 0.2  # more, if something else points to it
 _VERSION = re.compile(r"NCCL version (\d{1,3})\.(\d{1,3})")
 _CHOOSES = (
     2,
@@ -31,42 +41,6 @@ _CHOOSES = (
 _TIMED_OUT = 110
 _SAME_NET = 24  # bits of an address that nodes of one rail share, usually
 _FAR_NET = 16
-
-
-class QueuePair(NamedTuple):
-    """A queue pair that could not be connected."""
-
-    error: int
-    device: str
-    gid_index: int
-    local: str
-    remote: str
-    line: Line
-
-
-def failed_queue_pairs(case: Case) -> list[QueuePair]:
-    """Return the queue pairs that could not be connected.
-
-    Parameters
-    ----------
-    case : Case
-        What the files say.
-    """
-    found = []
-    for line in case.lines_with("local gid"):
-        match = _QUEUE_PAIR.search(line.text)
-        if match:
-            found.append(
-                QueuePair(
-                    error=int(match[1]),
-                    device=match[2] or "",
-                    gid_index=int(match[3]),
-                    local=match[4],
-                    remote=match[5],
-                    line=line,
-                )
-            )
-    return found
 
 
 def _kind(gid: str) -> str:
@@ -98,19 +72,21 @@ def gids_of_queue_pairs(case: Case) -> Iterator[Suspicion]:
     case : Case
         What the files say.
     """
-    infiniband = any(
-        device.layer == "IB" for of_host in case.log.devices.values() for device in of_host.values()
-    )
-    for pair in failed_queue_pairs(case):
-        kinds = {_kind(pair.local), _kind(pair.remote)}
+    infiniband = "IB" in _layers(case)
+    ends = [(pair.local, pair.remote, pair.line) for pair in case.queue_pairs if pair.told]
+    for lost in case.completions:
+        if lost.status == _LOST and lost.local and lost.remote:
+            ends.append((lost.local, lost.remote, lost.line))
+    for local, remote, line in ends:
+        kinds = {_kind(local), _kind(remote)}
         if "empty" in kinds:
-            yield Suspicion("gid_index", 0.94, pair.line, "one end offers an empty GID")
+            yield Suspicion("gid_index", 0.94, line, "one end offers an empty GID")
         elif kinds == {"ipv4", "link"}:
             yield Suspicion(
-                "gid_index", 0.92, pair.line, "one end has an IPv4 address, the other only fe80"
+                "gid_index", 0.92, line, "one end has an IPv4 address, the other only fe80"
             )
         elif kinds == {"link"} and not infiniband:
-            yield Suspicion("gid_index", 0.75, pair.line, "both ends use fe80 on RoCE")
+            yield Suspicion("gid_index", 0.75, line, "both ends use fe80 on RoCE")
 
 
 @register("suspect", "tables of GIDs")
@@ -155,11 +131,10 @@ def gid_index_that_nobody_set(case: Case) -> Iterator[Suspicion]:
     case : Case
         What the files say.
     """
-    lost = next((line for word in _LOST_WORDS for line in case.lines_with(word)), None)
+    lost = next((each.line for each in case.completions if each.status == _LOST), None)
     if lost is None or case.setting("NCCL_IB_GID_INDEX") or _chooses_gid(case):
         return
-    layers = {d.layer for of_host in case.log.devices.values() for d in of_host.values()}
-    if "RoCE" not in layers or "IB" in layers:
+    if _layers(case) != {"RoCE"}:
         return
     for file, rows in case.gids.items():
         used = [row for row in rows if row.row == 0]
@@ -169,6 +144,11 @@ def gid_index_that_nobody_set(case: Case) -> Iterator[Suspicion]:
             yield Suspicion("gid_index", 0.88, lost, why)
             return
     yield Suspicion("gid_index", 0.6, lost, "no GID index is set on RoCE, so index 0 is used")
+
+
+def _layers(case: Case) -> set[str]:
+    """Return the link layers of the devices that the library uses."""
+    return {each.layer for of_host in case.log.devices.values() for each in of_host.values()}
 
 
 def _chooses_gid(case: Case) -> bool:
@@ -191,7 +171,7 @@ def networks_of_queue_pairs(case: Case) -> Iterator[Suspicion]:
     """
     pairs = [
         pair
-        for pair in failed_queue_pairs(case)
+        for pair in case.queue_pairs
         if _kind(pair.local) == "ipv4" and _kind(pair.remote) == "ipv4"
     ]
     apart = [
@@ -232,6 +212,97 @@ def _crosses(channels: Iterable[Channel]) -> bool:
             if direction != channel.direction and devices - {channel.device}:
                 return True
     return False
+
+
+@register("suspect", "peers that do not answer")
+def peers_that_do_not_answer(case: Case) -> Iterator[Suspicion]:
+    """Suspect rails that are down if RDMA gets no answer, and other causes of the same silence, less.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    lost = [each for each in case.completions if each.status == _LOST]
+    if lost:
+        yield Suspicion(
+            "rails_down", 0.5, lost[0].line, "the peer did not acknowledge what was sent"
+        )
+    crossing = case.setting("NCCL_CROSS_NIC")
+    if lost and crossing and crossing[0].strip() in ("1", "2"):
+        why = "channels may change rails, and RDMA gets no answer"
+        yield Suspicion("cross_nic", 0.6, crossing[1], why)
+    longer = next((each for each in case.completions if each.status == _TOO_LONG), None)
+    if longer:
+        yield Suspicion("mtu_mismatch", 0.5, longer.line, "what came is longer than was agreed")
+        yield Suspicion("collective_mismatch", 0.45, longer.line, "what came is longer than asked")
+    for pair in case.queue_pairs:
+        if pair.told:
+            continue
+        if "timed out" in pair.words:
+            yield Suspicion(
+                "rails_down", 0.55, pair.line, "the peer's queue pair cannot be reached"
+            )
+            if "RoCE" in _layers(case):
+                yield Suspicion("gid_index", 0.5, pair.line)
+        elif "RoCE" in _layers(case) or not _layers(case):
+            yield Suspicion("gid_index", 0.6, pair.line, f"{pair.words} for a queue pair on RoCE")
+        else:
+            yield Suspicion("wrong_hca", 0.5, pair.line, f"{pair.words} for a queue pair")
+
+
+@register("suspect", "link types that are mixed")
+def link_types_that_are_mixed(case: Case) -> Iterator[Suspicion]:
+    """Suspect a wrong device if a host's list has ports of InfiniBand and of Ethernet, and a connection fails.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    failed = [each.line for each in case.queue_pairs]
+    failed += [each.line for each in case.completions if each.status == _LOST]
+    if not failed:
+        return
+    for host, of_host in case.log.devices.items():
+        names: dict[str, list[str]] = {}
+        for device in of_host.values():
+            names.setdefault(device.layer, []).append(device.name)
+        if len(names) > 1:
+            few = min(names, key=lambda layer: len(names[layer]))
+            why = f"{', '.join(names[few])} of {host} is {few}, the other ports are not"
+            yield Suspicion("wrong_hca", 0.85, case.log.device_lines[host], why)
+            return
+
+
+@register("suspect", "devices that were named")
+def devices_that_were_named(case: Case) -> Iterator[Suspicion]:
+    """Suspect a wrong device if a port that was named is down, or of another link type than the ports beside it.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    named = case.setting("NCCL_IB_HCA")
+    if named is None or named[0].startswith("^"):
+        return
+    for file, ports in case.ports.items():
+        mine = case.allowed_ports(ports)
+        others = [port for port in ports if port not in mine and port.up]
+        if not mine or not others:
+            continue
+        if not any(port.up for port in mine):
+            why = f"{mine[0].device} is down in {file}, and {others[0].device} is up"
+            yield Suspicion("wrong_hca", 0.85, named[1], why)
+            return
+        fastest = max((port.rate for port in mine if port.up), default=0.0)
+        best = max(port.rate for port in others)
+        alike = [port for port in others if port.rate == best]
+        if 0 < 2 * fastest <= best and len(alike) >= len(mine):
+            why = f"{mine[0].device} runs at {fastest:g} Gb/s, {alike[0].device} at {best:g}"
+            yield Suspicion("wrong_hca", 0.75, named[1], why)
+            return
 
 
 @register("suspect", "device that does not exist")
@@ -288,21 +359,23 @@ def interface_of_the_first_connection(case: Case) -> Iterator[Suspicion]:
                 )
 
     known = {address for address, _ in _known_addresses(case)}
-    for line in case.lines_with("connect to "):
-        tried = _CONNECT.search(line.text)
-        if not tried:
-            continue
-        near = [_network(address, _FAR_NET) for address in known]
-        if near and _network(tried[1], _FAR_NET) not in near:
-            refused = "no route to host" in line.text.lower()  # as a firewall answers
+    near = {_network(address, _FAR_NET) for address in known}
+    for tried in case.tcp_failures:
+        refused = tried.reason == "no route"  # as a firewall answers
+        if tried.address and near and _network(tried.address, _FAR_NET) not in near:
             yield Suspicion(
                 "wrong_socket_ifname",
                 0.6 if refused else 0.92,
-                line,
+                tried.line,
                 "a launcher names the nodes by addresses of another network",
             )
-        elif tried[1].startswith(("172.17.", "127.", "169.254.", "192.168.122.")):
-            yield Suspicion("wrong_socket_ifname", 0.85, line, "an address of this host only")
+        elif tried.address.startswith(_OWN):
+            yield Suspicion("wrong_socket_ifname", 0.85, tried.line, "an address of this host only")
+
+    for host, (name, address, line) in case.log.bootstraps.items():
+        if _VIRTUAL.match(name) and case.several_servers:
+            sure = 0.85 if case.failure or case.tcp_failures else 0.8
+            yield Suspicion("wrong_socket_ifname", sure, line, f"{host} uses {name} ({address})")
 
     networks: dict[str, tuple[str, str, Line]] = {}
     for host, (name, address, line) in case.log.bootstraps.items():
@@ -312,6 +385,34 @@ def interface_of_the_first_connection(case: Case) -> Iterator[Suspicion]:
         yield Suspicion(
             "wrong_socket_ifname", 0.7, line, f"{host} uses {name}, in another network than others"
         )
+
+
+@register("suspect", "connections that are not let through")
+def connections_that_are_not_let_through(case: Case) -> Iterator[Suspicion]:
+    """Suspect a firewall if a TCP connection fails, more so if the host answers a ping.
+
+    A refused connection alone may come from a peer that has ended, and a time-out from one that was never started.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    answering = {ping.address for ping in case.pings if ping.received}
+    guarded = next(
+        (each for each in case.services if each.name in _FIREWALLS and each.active), None
+    )
+    for tried in case.tcp_failures:
+        sure = _BLOCKED.get(tried.reason, 0.0)
+        why = f"the connection ended with: {tried.reason}"
+        if tried.address in answering:
+            sure += _ANSWERS
+            why += f", and {tried.address} answers a ping"
+        if guarded:
+            sure += _ANSWERS
+            why += f", and {guarded.name} is active"
+        if sure > _ANSWERS:
+            yield Suspicion("firewall", min(sure, 0.9), tried.line, why)
 
 
 def _known_addresses(case: Case) -> Iterator[tuple[str, Line]]:

@@ -4,14 +4,18 @@ import re
 from collections.abc import Iterator
 
 from fabriclab.diagnosis.case import Case
+from fabriclab.diagnosis.nccl_log import Channel
+from fabriclab.diagnosis.suspects.addresses import REFUSED
 from fabriclab.diagnosis.suspicion import Suspicion
 from fabriclab.gpudirect.tools import CLASSES
 from fabriclab.importers.lines import Line
 from fabriclab.registry import register
 
 _BOARD = re.compile(r"SXM|HGX|MI2\d\d|MI3\d\d|NVL|B200|B300|GB200|GH200", re.IGNORECASE)
-_PROTECTION = re.compile(r"status=(?:4|10) ")
 _FAR = ("SYS", "NODE")
+# What vLLM prints while its workers wait for a collective.
+_WAITS = ("no available shared memory broadcast block", "no available block found in")
+_BY_HOST = ("SHM", "direct shared memory")  # the latter up to 2.8
 
 
 @register("suspect", "GPUDirect of each NIC")
@@ -117,12 +121,54 @@ def peer_memory_that_is_refused(case: Case) -> Iterator[Suspicion]:
         What the files say.
     """
     uses = any(channel.gdr for channel in case.log.outside_channels)
-    for line in case.lines_with("got completion from peer"):
-        if _PROTECTION.search(line.text) and uses:
+    for each in case.completions:
+        if each.status in REFUSED:
             host_passes = any(row.rate > 0 for row in case.perftest)
             sure = 0.88 if host_passes else 0.72
-            yield Suspicion("acs", sure, line, "the NIC was refused memory of a GPU")
-            yield Suspicion("iommu", 0.5, line)
+            why = "the NIC was refused memory of a GPU"
+            if not uses:
+                sure, why = 0.4, "a NIC was refused memory"
+            yield Suspicion("acs", sure, each.line, why)
+            yield Suspicion("iommu", min(0.5, sure), each.line)
+            return
+
+
+@register("suspect", "results that are wrong")
+def results_that_are_wrong(case: Case) -> Iterator[Suspicion]:
+    """Suspect what stands between GPUs if a test ran to its end with wrong results.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    for table in case.measured:
+        if table.wrong and not case.several_servers:
+            why = f"{table.wrong} rows have wrong results"
+            yield Suspicion("iommu", 0.5, table.line, why)
+            yield Suspicion("acs", 0.48, table.line, why)
+            return
+
+
+@register("suspect", "GPUDirect of each host")
+def gpudirect_of_each_host(case: Case) -> Iterator[Suspicion]:
+    """Suspect that GPUDirect RDMA is off on a host none of whose channels has it, while those of another have.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    hosts: dict[str, list[Channel]] = {}
+    for channel in case.log.outside_channels:
+        if channel.network != "Socket":
+            hosts.setdefault(channel.host, []).append(channel)
+    with_it = [host for host, channels in hosts.items() if any(c.gdr for c in channels)]
+    far = any(not pair.enabled for pair in case.log.distances)
+    for host, channels in hosts.items():
+        if with_it and host not in with_it and not far:
+            why = f"no channel of {host} has GDRDMA, those of {with_it[0]} have"
+            yield Suspicion("gdr_off", 0.88, channels[0].line, why)
             return
 
 
@@ -136,14 +182,14 @@ def channels_through_shared_memory(case: Case) -> Iterator[Suspicion]:
         What the files say.
     """
     inside = case.log.inside_channels
-    if not inside or not all(channel.via.startswith("SHM") for channel in inside):
+    if not inside or not all(channel.via.startswith(_BY_HOST) for channel in inside):
         return
     gpus = " ".join(table.gpu for table in case.tables)
     linked = any("NV" in cell for t in case.topologies.values() for row in t.cells for cell in row)
     if _BOARD.search(gpus) or linked:
         yield Suspicion("p2p_disabled", 0.85, inside[0].line, "these GPUs have links of their own")
     else:
-        yield Suspicion("p2p_disabled", 0.4, inside[0].line, "normal for cards without peer access")
+        yield Suspicion("p2p_disabled", 0.3, inside[0].line, "normal for cards without peer access")
 
 
 @register("suspect", "a run that hangs with the IOMMU")
@@ -156,7 +202,7 @@ def a_run_that_hangs_with_the_iommu(case: Case) -> Iterator[Suspicion]:
         What the files say.
     """
     line = next((line for line in case.lines_with("iommu=pt") if "issing" in line.text), None)
-    if line and not case.tables:
+    if line and not case.tables and not case.progress:
         yield Suspicion("iommu", 0.6, line, "and the run prints no result")
 
 
@@ -170,9 +216,10 @@ def a_table_without_a_row(case: Case) -> Iterator[Suspicion]:
         What the files say.
     """
     direct = [channel for channel in case.log.inside_channels if channel.via.startswith("P2P")]
-    if not case.no_rows or case.measured or case.failure or not direct:
+    waits = [*case.no_rows, *(line for words in _WAITS for line in case.lines_with(words))]
+    if not waits or case.measured or case.failure or not direct:
         return
-    hangs = "the test starts and prints no row, with channels from GPU to GPU"
+    hangs = "the run starts and prints no result, with channels from GPU to GPU"
     line = next((fact.line for fact in case.kernel if fact.kind == "command line"), None)
     passes = line is not None and re.search(r"iommu=(?:pt|off)|iommu\.passthrough=1", line.text)
     translated = [fact for fact in case.kernel if fact.kind == "translated"]
@@ -183,5 +230,5 @@ def a_table_without_a_row(case: Case) -> Iterator[Suspicion]:
         where = next(fact.line for fact in case.kernel if fact.kind == "on")
         yield Suspicion("iommu", 0.6, where, f"the IOMMU is on, and {hangs}")
     elif not passes and not any(fact.kind == "passthrough" for fact in case.kernel):
-        yield Suspicion("iommu", 0.42, case.no_rows[0], hangs)
-    yield Suspicion("acs", 0.3, case.no_rows[0], hangs)
+        yield Suspicion("iommu", 0.42, waits[0], hangs)
+    yield Suspicion("acs", 0.3, waits[0], hangs)

@@ -1,6 +1,6 @@
 """Causes tried on the model: the same cluster with one fault, and whether its rate is the one that was measured."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fabriclab.diagnosis.case import Case
@@ -13,6 +13,9 @@ from fabriclab.systems import System
 _GB = 1e9
 _FITS = 0.45  # sure; other faults may cost as much
 _UNKNOWN = 0.25
+_SHAPE = 0.04  # surer, or less sure, by how rates grow with the size
+_MOST, _FEW = 0.7, 0.3  # of the sizes
+_LARGE = 2.0**20  # [B]; below it times are those of starting, not of moving
 
 
 class Hypothesis(NamedTuple):
@@ -76,7 +79,17 @@ def faults_that_fit_the_rate(case: Case) -> Iterator[Suspicion]:
         for each, estimated in models:
             if _fits(estimated, table.collective, row):
                 why = f"{row.measured:.3g} GB/s is what the model gives {each.words}"
-                yield Suspicion(each.cause, sure, table.line, why)
+                shape = _fitting(estimated, table.collective, comparison.rows)
+                more = _SHAPE if shape >= _MOST else -_SHAPE if shape <= _FEW else 0.0
+                yield Suspicion(each.cause, sure + more, table.line, why)
+
+
+def _fitting(estimated: Estimates, collective: str, rows: Sequence[Row]) -> float:
+    """Return the part of the larger sizes whose rates are within the band of a model; what is left of it is shape."""
+    large = [row for row in rows if row.size >= _LARGE and row.measured > 0]
+    if not large:
+        return _FEW
+    return sum(_fits(estimated, collective, row) for row in large) / len(large)
 
 
 def _fits(estimated: Estimates, collective: str, row: Row) -> bool:

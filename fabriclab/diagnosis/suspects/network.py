@@ -7,6 +7,13 @@ from fabriclab.diagnosis.suspicion import Suspicion
 from fabriclab.importers.lines import Line
 from fabriclab.registry import register
 
+# What the plugin for libfabric says of it, in the words of its versions.
+_NO_PROVIDER = (
+    "find any optimal provider",
+    "no eligible providers were found",
+    "only efa provider is supported",
+)
+_DIRECT = ("efa", "cxi", "verbs", "psm", "opx", "gni", "usnic")  # source: libfabric, fi_provider(7)
 _BUILT_IN = ("ib", "socket", "none", "")  # no plug-in is needed for these
 
 
@@ -108,3 +115,75 @@ def sockets_on_a_cloud(case: Case) -> Iterator[Suspicion]:
             wanted[0],
             "variables for libfabric are set, and its plugin says nothing",
         )
+
+
+@register("suspect", "plugin that finds no provider")
+def plugin_that_finds_no_provider(case: Case) -> Iterator[Suspicion]:
+    """Suspect sockets if the plugin for libfabric is there and finds no provider that it can use.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    for words in _NO_PROVIDER:
+        line = next(case.lines_with(words), None)
+        if line and case.several_servers and not rdma_came_up(case):
+            why = "the plugin for libfabric finds no provider"
+            yield Suspicion("fallback_to_sockets", 0.9, line, why)
+            yield Suspicion("ofi_provider_tcp", 0.45, line, why)
+            return
+
+
+@register("suspect", "providers of libfabric")
+def providers_of_libfabric(case: Case) -> Iterator[Suspicion]:
+    """Suspect TCP if fi_info lists providers, and none of them is that of an RDMA network.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    names = {each.name for each in case.providers}
+    if names and not any(name.startswith(_DIRECT) for name in names):
+        why = f"fi_info lists {', '.join(sorted(names))} only"
+        yield Suspicion("ofi_provider_tcp", 0.82, case.providers[0].line, why)
+
+
+@register("suspect", "hosts with different networks")
+def hosts_with_different_networks(case: Case) -> Iterator[Suspicion]:
+    """Suspect sockets if one host takes them, and another has a network for RDMA.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    kinds: dict[bool, tuple[str, str, Line]] = {}
+    for host, (name, line) in case.log.network_of.items():
+        kinds.setdefault(name.lower() == "socket", (host, name, line))
+    if len(kinds) == 2:
+        host, _, line = kinds[True]
+        other, name, _ = kinds[False]
+        why = f"{host} takes sockets, {other} takes {name}"
+        yield Suspicion("fallback_to_sockets", 0.9, line, why)
+
+
+@register("suspect", "devices that cannot be opened")
+def devices_that_cannot_be_opened(case: Case) -> Iterator[Suspicion]:
+    """Suspect what follows if an RDMA device is seen and cannot be opened: sockets, or one rail less.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    line = next(case.lines_with("unable to open device"), None)
+    if line is None or "NET/IB" not in line.text or case.one_server:
+        return
+    if case.log.devices:
+        why = "a device cannot be opened, others are used"
+        yield Suspicion("rails_down", 0.7, line, why)
+    else:
+        why = "a device is seen and cannot be opened, as where a container lacks /dev/infiniband"
+        yield Suspicion("fallback_to_sockets", 0.88, line, why)

@@ -17,8 +17,11 @@ _FAILED_DEVICE = re.compile(
 _USUAL_MTU = 1500  # of Ethernet: IEEE 802.3; a larger one was set on purpose
 _ONE_LANE = 30.0  # Gb/s of PCIe Gen5 per lane and direction, of which about 9/10 reach the wire: 27
 _USABLE = 0.9
+_NEAR = ("PIX", "PXB")
+_MANY = 3  # idle NICs: more than a host has for storage and management
 _GB = 1e9
 # Numbers of chips, as ibstat prints them, and their row in the catalog of NICs.
+_SOLD = {"cx7": 200.0}  # [Gb/s], lowest; source: NVIDIA, ConnectX-7 user manual, specifications
 CARDS = {"MT4119": "cx5", "MT4123": "cx6", "MT4129": "cx7", "MT4131": "cx8"}
 
 
@@ -45,6 +48,45 @@ def nics_of_the_channels(case: Case) -> Iterator[Suspicion]:
                 sure = 0.5  # the other one may be no NIC for GPUs
             why = f"all channels use NIC {used.pop()} of {listed}"
             yield Suspicion("one_nic_used", sure, outside[-1].line, why)
+
+
+@register("suspect", "NICs that are left out")
+def nics_that_are_left_out(case: Case) -> Iterator[Suspicion]:
+    """Suspect that one NIC is used if the library has one, and the host has others of its kind that are up.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    named = case.setting("NCCL_IB_HCA")
+    for host, of_host in case.log.devices.items():
+        if len(of_host) != 1 or not case.several_servers:
+            continue
+        (used,) = of_host.values()
+        for file, ports in case.ports.items():
+            mine = next((port for port in ports if port.device == used.name), None)
+            if mine is None:
+                continue
+            idle = [
+                p.device for p in ports if p.up and p.layer == mine.layer and p.rate >= mine.rate
+            ]
+            idle = sorted(set(idle) - {used.name})
+            if idle:
+                why = f"{host} uses {used.name} only, and {', '.join(idle)} of {file} are up"
+                where = named[1] if named else case.log.device_lines[host]
+                yield Suspicion("one_nic_used", 0.87 if len(idle) >= _MANY else 0.7, where, why)
+                return
+        near = set()
+        for topology in case.topologies.values():
+            for gpu in topology.names:
+                if gpu.startswith("GPU"):
+                    near |= {n for n in topology.nearest(gpu) if topology.relation(gpu, n) in _NEAR}
+        if len(near) > 1:
+            why = f"{host} uses {used.name} only, and {len(near)} NICs are near its GPUs"
+            where = named[1] if named else case.log.device_lines[host]
+            yield Suspicion("one_nic_used", 0.87 if len(near) > _MANY else 0.7, where, why)
+            return
 
 
 @register("suspect", "two functions of one adapter")
@@ -156,6 +198,9 @@ def rates_of_ports(case: Case) -> Iterator[Suspicion]:
         entry = CARDS.get(port.card)
         if entry and port.rate < round(8 / _GB * catalog.value("nics", entry, "throughput")):
             name = catalog.nics[entry]["throughput"].name
+            sold = port.rate >= _SOLD.get(entry, float("inf"))
+            if sold and len({each.rate for each in ports}) == 1:
+                continue  # cards of this name are sold with that rate, and all ports have it
             why = f"{port.device} is a {name} and runs at {port.rate:g} Gb/s; is the other end made for that?"
             yield Suspicion("link_low", 0.62, port.line, why)
             break
@@ -185,12 +230,12 @@ def pcie_links(case: Case) -> Iterator[Suspicion]:
         slow = device.speed < device.cap_speed
         if narrow or slow:
             sure = 0.9 if narrow or _NIC.search(device.title) else 0.6
+            is_so, can_be = f"x{device.width}", f"x{device.cap_width}"
+            if device.cap_speed:  # not every tool prints it
+                is_so += f" at {device.speed:g} GT/s"
+                can_be += f" at {device.cap_speed:g}"
             yield Suspicion(
-                "pcie_width",
-                sure,
-                device.line,
-                f"{device.address}: x{device.width} at {device.speed:g} GT/s of x{device.cap_width} at "
-                f"{device.cap_speed:g}",
+                "pcie_width", sure, device.line, f"{device.address}: {is_so} of {can_be}"
             )
 
 

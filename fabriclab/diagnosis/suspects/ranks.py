@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from fabriclab.diagnosis.case import Case
+from fabriclab.diagnosis.host_tools import Timeout
 from fabriclab.diagnosis.suspicion import Suspicion
 from fabriclab.registry import register
 
@@ -38,15 +39,19 @@ def calls_that_differ(case: Case) -> Iterator[Suspicion]:
     """
     if not case.timeouts:
         return
-    calls = Counter((t.number, t.kind, t.elements) for t in case.timeouts)
+    first_of: dict[int, Timeout] = {}  # a rank in several groups has a watchdog for each
+    for timeout in case.timeouts:
+        first_of.setdefault(timeout.rank, timeout)
+    stopped = list(first_of.values())
+    calls = Counter((t.number, t.kind, t.elements) for t in stopped)
     usual = calls.most_common(1)[0][0]
-    others = [t for t in case.timeouts if (t.number, t.kind, t.elements) != usual]
+    others = [t for t in stopped if (t.number, t.kind, t.elements) != usual]
     if others:
         odd = others[0]
         same_number = odd.number == usual[0]
         ahead = odd.number > usual[0]
-        what = f"rank {odd.rank} is in call {odd.number} ({odd.kind}, {odd.elements:,} elements)"
-        why = f"{what}, others in {usual[0]} ({usual[1]}, {usual[2]:,})"
+        what = f"rank {odd.rank} is in call {_call(odd.number, odd.kind, odd.elements)}"
+        why = f"{what}, others in {_call(*usual)}"
         yield Suspicion("collective_mismatch", 0.93 if ahead or same_number else 0.6, odd.line, why)
         if not (ahead or same_number):
             yield Suspicion("rank_absent", 0.85, odd.line, why)
@@ -63,6 +68,90 @@ def calls_that_differ(case: Case) -> Iterator[Suspicion]:
         )
     else:
         yield Suspicion("rank_absent", 0.5, first.line, "all that print wait in the same call")
+
+
+def _call(number: int, kind: str, elements: int) -> str:
+    """Return a call in words, with what is printed of it."""
+    return f"{number} ({kind}, {elements:,} elements)" if elements else f"{number} ({kind})"
+
+
+@register("suspect", "ranks that ended")
+def ranks_that_ended(case: Case) -> Iterator[Suspicion]:
+    """Suspect a rank that a launcher says ended first, while others wait in a collective.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    waiting = {timeout.rank for timeout in case.timeouts}
+    for each in case.ended_ranks:
+        if each.rank in waiting:
+            continue  # the watchdog ended it
+        killed = each.how.startswith(("exit code -", "signal"))
+        why = f"rank {each.rank} ended first ({each.how})"
+        if waiting:
+            yield Suspicion("rank_absent", 0.9, each.line, f"{why}, while others waited")
+        elif killed and not case.failure:
+            yield Suspicion("rank_absent", 0.6, each.line, why)
+        return
+
+
+@register("suspect", "ranks that RAS reports")
+def ranks_that_ras_reports(case: Case) -> Iterator[Suspicion]:
+    """Suspect a rank that has launched fewer operations than the others, by NCCL's own report.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    for each in case.launched:
+        why = (
+            f"rank {each.rank} has launched {each.operations} operations, most ranks {each.others}"
+        )
+        if each.operations < each.others:
+            yield Suspicion("rank_absent", 0.88, each.line, why)
+        elif each.operations > each.others:
+            yield Suspicion("collective_mismatch", 0.7, each.line, why)
+
+
+@register("suspect", "figures of nodes")
+def figures_of_nodes(case: Case) -> Iterator[Suspicion]:
+    """Suspect a node whose own figure is far below that of the others.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    if not case.nodes:
+        return
+    median = float(np.median([node.value for node in case.nodes]))
+    slow = [node for node in case.nodes if node.value < _SLOWER * median]
+    if 0 < len(slow) <= len(case.nodes) // 4 + 1:
+        node = min(slow, key=lambda each: each.value)
+        why = f"{node.name} has {node.value:g}, the median of {len(case.nodes)} nodes is {median:g}"
+        yield Suspicion("slow_node", 0.85, node.line, why)
+
+
+@register("suspect", "clocks of GPUs")
+def clocks_of_gpus(case: Case) -> Iterator[Suspicion]:
+    """Suspect a straggler if the clock of a GPU is far below that of the others.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    if len(case.clocks) < 4:
+        return
+    median = float(np.median([each.clock for each in case.clocks]))
+    slow = [each for each in case.clocks if each.clock < _SLOWER * median]
+    if 0 < len(slow) <= len(case.clocks) // 4:
+        gpu = min(slow, key=lambda each: each.clock)
+        why = f"GPU {gpu.gpu} runs at {gpu.clock:.0f} MHz, the median is {median:.0f} MHz"
+        yield Suspicion("straggler", 0.85, gpu.line, why)
 
 
 def _last_words(case: Case, missing: list[int], number: int) -> Iterator[Suspicion]:

@@ -8,6 +8,8 @@ from fabriclab.diagnosis.suspicion import Suspicion
 from fabriclab.registry import register
 
 _HALF = 0.5
+_MBIT = 1000  # Mb/s in a Gb/s
+_USABLE = 0.9  # of what a lane signals, after encoding and the headers of packets
 
 
 @register("suspect", "topology of the server")
@@ -20,10 +22,18 @@ def topology_of_the_server(case: Case) -> Iterator[Suspicion]:
         What the files say.
     """
     for topology in case.xml:
+        rates = {net.name: net.speed / _MBIT for net in topology.nets}  # [Gb/s]
+        gpus = [device for device in topology.devices if device.title not in rates]
         for device in topology.devices:
-            if 0 < device.width < device.cap_width:
-                why = f"{device.title}: x{device.width} at {device.speed:g} GT/s"
+            width = f"{device.title}: x{device.width} at {device.speed:g} GT/s"
+            # What a device can do is not in the file: a NIC needs its rate, a GPU as much as other GPUs have.
+            carries = device.width * device.speed * _USABLE
+            rate = rates.get(device.title, 0.0)
+            if 0 < carries < rate:
+                why = f"{width} carries {carries:.0f} of its {rate:.0f} Gb/s"
                 yield Suspicion("pcie_width", 0.8, device.line, why)
+            elif device in gpus and 0 < device.width < max(each.width for each in gpus):
+                yield Suspicion("pcie_width", 0.8, device.line, f"{width}, others are wider")
         without = [net for net in topology.nets if not net.gdr]
         if without and len(without) == len(topology.nets):
             yield Suspicion("gdr_off", 0.75, without[0].line, "gdr is 0 for every NIC")
@@ -92,9 +102,10 @@ def security_groups(case: Case) -> Iterator[Suspicion]:
     case : Case
         What the files say.
     """
-    for group in case.security_groups:
-        if group.inward and group.outward:
-            continue
+    groups = case.security_groups
+    if not groups or any(group.inward and group.outward for group in groups):
+        return  # an interface may have several groups, and what one of them lets pass does pass
+    for group in groups:
         side = "in" if not group.inward else "out"
         why = f"{group.id} has no rule that lets all protocols {side} between its own members"
         yield Suspicion("firewall", 0.85, group.line, why)
