@@ -2,6 +2,7 @@
 # make test     every check of a push     make test-all   deep checks of a larger change
 # make release  what takes hours, before a release: a page of every check (PYTHONS="..." names interpreters)
 # make bench    speed against peers       make pins       renew the exact versions in binder/
+# make site     the whole course as pages to read, in build/site (docs/site.md)
 PYTHON ?= python3
 VENV ?= .venv
 PORT ?= 8888
@@ -47,7 +48,7 @@ test test-all release lint unit deep everything notebooks: export PYTHONDONTWRIT
 
 .PHONY: help lab copies test test-all release bench lint unit deep suite timed marked notebooks pins clean
 help:
-	@sed -n '1,4s/^# //p' Makefile
+	@sed -n '1,5s/^# //p' Makefile
 
 # ERROR: the address and what fails are printed, and nothing else. Lessons and exercises share one file of progress.
 lab: $(VENV)/.lab copies
@@ -122,6 +123,11 @@ index: $(VENV)/.dev
 exercises: $(VENV)/.dev
 	$(PY) tools/student_files.py solutions exercises
 
+# The pages to read without installing anything. KEPT=build/executed takes what make notebooks has kept.
+.PHONY: site
+site: $(VENV)/.site
+	@PYTHONPATH="$(CURDIR):$(CURDIR)/tools" $(PY) -m website.build --jobs $(JOBS) $(if $(KEPT),--kept $(KEPT))
+
 notebooks: $(VENV)/.dev
 	@mkdir -p build
 	$(if $(BESIDE),$(NBVAL) -n $(JOBS) --dist loadfile $(BESIDE))
@@ -149,6 +155,11 @@ $(VENV)/.dev: pyproject.toml $(PINS) | $(VENV)/pyvenv.cfg
 	@$(SIGN_OF_LIFE); $(PIP) -e '.[$(EXTRAS),dev]'
 	@$(COMPILE)
 	@touch $@ $(VENV)/.lab
+
+$(VENV)/.site: $(VENV)/.lab
+	@echo "Installing what makes the site into $(VENV)."
+	@$(PIP) -e '.[$(EXTRAS),site]'
+	@touch $@
 
 # Run it with the oldest Python 3.11 at hand: a version that needs a newer patch level (3.11.5, say) is then left out.
 pins:
