@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 import fabriclab as fl
+from fabriclab.__main__ import main
 from fabriclab.training import layout_search
 from support import ROOT
 
@@ -137,15 +138,10 @@ def test_the_page_on_searching_runs(monkeypatch, capsys):
     compile(dask, "search.md", "exec")
 
 
-def test_errors_of_the_model_are_those_that_validate_prints():
-    done = subprocess.run(
-        [sys.executable, "-m", "fabriclab", "validate"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    row = next(line for line in done.stdout.splitlines() if line.startswith("each system"))
+def test_errors_of_the_model_are_those_that_validate_prints(capsys):
+    assert main(["validate", "collectives"]) == 0
+    printed = capsys.readouterr().out
+    row = next(line for line in printed.splitlines() if line.startswith("each system"))
     lat, _, mid, _, bw, _ = re.findall(r"(\d+)%", row)
     said = re.search(
         r"median error is (\d+) % for small messages, (\d+) % for medium and (\d+) % for large",
@@ -187,24 +183,21 @@ def test_every_target_of_make_that_a_page_names_exists():
             assert option.split("=")[0] in settings, f"make {target} {option}: no such setting"
 
 
-def test_every_command_of_fabriclab_that_a_page_names_exists():
+def test_every_command_of_fabriclab_that_a_page_names_exists(capsys):
     called = [
         line[line.index("fabriclab") + 1 :] for line in commands() if "fabriclab" in line[2:3]
     ]
     assert {line[0] for line in called if line} >= {"validate", "progress", "release", "grade"}
     for name in {line[0] for line in called if line}:
-        done = subprocess.run(
-            [sys.executable, "-m", "fabriclab", name, "--help"],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, f"python -m fabriclab {name}: {done.stderr}"
+        with pytest.raises(SystemExit) as end:
+            main([name, "--help"])
+        told = capsys.readouterr()
+        assert end.value.code == 0, f"python -m fabriclab {name}: {told.err}"
         for line in called:
             for option in [
                 word for word in line[1:] if line[:1] == [name] and word.startswith("--")
             ]:
-                assert option in done.stdout, f"python -m fabriclab {name} {option}: no such option"
+                assert option in told.out, f"python -m fabriclab {name} {option}: no such option"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the lines are for a Unix shell")

@@ -10,6 +10,7 @@ cases. A reader who is near a border, such as one who is right in 65 of 100 ques
 `Standing.same` says how often another test would give the same level.
 """
 
+import functools
 import math
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -158,6 +159,12 @@ def hold_chance(share: float) -> float:
     return chance
 
 
+@functools.cache
+def _hold_chances(*shares: float) -> tuple[float, ...]:
+    """Return the chance that a level holds, for each share; computed once, as the shares are always the same."""
+    return tuple(hold_chance(share) for share in shares)
+
+
 def _binomial(right: int, asked: int, share: float) -> float:
     """Return the chance of so many right answers."""
     return math.comb(asked, right) * share**right * (1 - share) ** (asked - right)
@@ -169,7 +176,7 @@ def _same(rungs: list[Rung]) -> float:
     The share of each level may be any that its answers allow, equally likely before the test; levels are independent.
     """
     shares = (np.arange(_POSTERIOR_POINTS) + 0.5) / _POSTERIOR_POINTS
-    holds = np.array([hold_chance(float(share)) for share in shares])
+    holds = _hold_chances(*shares.tolist())
     chance = 1.0
     for rung in rungs:
         weight = shares**rung.right * (1 - shares) ** (rung.asked - rung.right)
