@@ -95,7 +95,7 @@ def programs_with_hub(place):
 
 
 @contextlib.contextmanager
-def running_hub(programs, more="", env=()):
+def running_hub(programs, more="", env=(), root=ROOT):
     """Start a hub with binder/jupyterhub_config.py and yield its address and its folder; all that it started ends."""
     place = Path(tempfile.mkdtemp(prefix="fabriclab-hub-"))
     (place / "homes").mkdir()
@@ -103,7 +103,7 @@ def running_hub(programs, more="", env=()):
         free = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
         ports = [one.getsockname()[1] for one in free]
     config = place / "config.py"
-    config.write_text(CONFIG.format(root=ROOT, place=place, ports=ports, more=more))
+    config.write_text(CONFIG.format(root=root, place=place, ports=ports, more=more))
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     server = None
     try:
@@ -215,11 +215,9 @@ class Student:
     """A student with a browser: one session of cookies, as the pages of the hub and of JupyterLab use it."""
 
     def __init__(self, address, name):
-        import requests
-
         self.address = address
         self.name = name
-        self.session = requests.Session()
+        self.session = None
 
     def get(self, path, **more):
         """Return a page; what is refused raises an error."""
@@ -228,7 +226,10 @@ class Student:
         return answer
 
     def sign_in(self):
-        """Sign in, follow the page "starting" until the server is ready, and open JupyterLab."""
+        """Sign in anew, and follow the page "starting" until the server is ready."""
+        import requests
+
+        self.session = requests.Session()
         page = self.get("hub/login").text
         token = re.search(r'name="_xsrf" value="([^"]+)"', page)[1]
         form = {"username": self.name, "password": "x", "_xsrf": token}
@@ -289,6 +290,29 @@ class Student:
         """Save a notebook."""
         self.own("put", f"contents/{path}", json={"type": "notebook", "content": book})
 
+    def _hub(self, method):
+        """Ask the hub about the student's server, as the hub's home page does."""
+        page = self.get("hub/home").text
+        token = re.search(r'xsrf_token: "([^"]+)"', page)[1]
+        return self.session.request(
+            method,
+            f"{self.address}/hub/api/users/{self.name}" + ("/server" if method == "delete" else ""),
+            headers={"X-XSRFToken": token, "Referer": f"{self.address}/hub/home"},
+            timeout=60,
+        )
+
+    def has_no_server(self):
+        """Return whether the hub knows of no server of the student, running or on its way."""
+        answer = self._hub("get")
+        answer.raise_for_status()
+        found = answer.json()
+        return not found["server"] and not found["pending"]
+
+    def stop_server(self):
+        """Stop the server, as the button of the hub's home page does, and wait until it has stopped."""
+        self._hub("delete").raise_for_status()
+        until(self.has_no_server)
+
     def start_kernel(self, path):
         """Return the channels of a new kernel for a notebook, and its process stays until the server ends."""
         asked = {
@@ -297,9 +321,16 @@ class Student:
             "type": "notebook",
             "kernel": {"name": "python3"},
         }
-        kernel = self.own("post", "sessions", json=asked).json()["kernel"]["id"]
+        session = self.own("post", "sessions", json=asked).json()
         cookies = "; ".join(f"{name}={value}" for name, value in self._cookies().items())
-        return Kernel(
-            f"ws{self.address[4:]}/user/{self.name}/api/kernels/{kernel}/channels",
+        kernel = Kernel(
+            f"ws{self.address[4:]}/user/{self.name}/api/kernels/{session['kernel']['id']}/channels",
             [f"Cookie: {cookies}"],
         )
+        kernel.session = session["id"]
+        return kernel
+
+    def shut_down(self, kernel):
+        """End a kernel, as "Close and Shut Down Notebook" does."""
+        kernel.close()
+        self.own("delete", f"sessions/{kernel.session}")
