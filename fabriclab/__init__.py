@@ -15,7 +15,7 @@ from typing import Any
 
 from fabriclab import moved
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 # The module that defines each public name.
 _HOME = {

@@ -71,8 +71,12 @@ def test_one_version_everywhere(root):
     assert project["project"]["dynamic"] == ["version"]
     assert project["tool"]["hatch"]["version"]["path"] == "fabriclab/__init__.py"
     assert re.fullmatch(r"\d+\.\d+\.\d+", fabriclab.__version__)
-    assert f'version: "{fabriclab.__version__}"' in (root / "CITATION.cff").read_text()
-    assert f"## {fabriclab.__version__}" in (root / "CHANGELOG.md").read_text()
+    heading = rf"^## {re.escape(fabriclab.__version__)} \((.*)\)$"
+    (said,) = re.findall(heading, (root / "CHANGELOG.md").read_text(), re.MULTILINE)
+    cited = f'version: "{fabriclab.__version__}"'
+    if said != "not released":  # the day of a release is that of its citation
+        cited += f'\ndate-released: "{said}"'
+    assert cited in (root / "CITATION.cff").read_text()
 
 
 def test_every_public_name_is_there():
