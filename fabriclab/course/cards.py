@@ -518,7 +518,7 @@ def columns(left: Sequence[str], right: Sequence[str], below: str = "") -> str:
 
 def headed(heading: str, more: str, inner: str) -> str:
     """Return a part of the last card under its heading."""
-    soft = f"<em>{html.escape(more)}</em>" if more else ""
+    soft = f" <em>{html.escape(more)}</em>" if more else ""
     return f"<h3>{html.escape(heading)}{soft}</h3>{inner}"
 
 

@@ -108,7 +108,7 @@ def heard(page):
     for node in session.send("Accessibility.getFullAXTree")["nodes"]:
         if not node.get("ignored"):
             parts = ("role", "name", "description", "value")
-            found.append([str(node.get(part, {}).get("value") or "") for part in parts])
+            found.append([str(node.get(part, {}).get("value", "")) for part in parts])
     return found
 
 

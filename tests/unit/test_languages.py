@@ -12,6 +12,8 @@ import pytest
 import fabriclab as fl
 from fabriclab import texts
 from fabriclab.course import cards
+from fabriclab.course.assessment import bank, written
+from fabriclab.course.assessment.links import lesson_name
 from fabriclab.course.questions import files, predictions, questions
 from fabriclab.course.shown import parse_answer
 from fabriclab.texts import localised, text
@@ -30,7 +32,8 @@ def table_of(language):
 def originals():
     """Return key -> original of all that a table may translate besides the English table."""
     found = {}
-    for question in questions().values():
+    of_the_bank = {id: item.question for id, item in bank.items().items()}
+    for question in (questions() | of_the_bank).values():
         words = question.words
         found |= {
             f"title.{words.id}": words.title,
@@ -57,6 +60,13 @@ def originals():
             found[f"{question.id}.mis.{wrong.mistake}"] = files.misconception(
                 question.id, wrong.mistake
             )
+    for name, entry in written.interviews().items():
+        found[f"interview.{name}.asked"] = entry.asked
+        found |= {f"interview.{name}.point{n}": s for n, s in enumerate(entry.points, 1)}
+        found |= {f"interview.{name}.trap{n}": s for n, s in enumerate(entry.traps, 1)}
+    for line in written.criteria():
+        found[f"rubric.{line.name}.asks"] = line.asks
+        found |= {f"rubric.{line.name}.mark{n}": s for n, s in enumerate(line.marks, 1)}
     return {key: sentence for key, sentence in found.items() if sentence}
 
 
@@ -238,3 +248,50 @@ def test_a_live_view_speaks_french(french):
     assert "Après 1 étape sur 6" in str(view) and view.title.startswith("étapes de")
     words = view.widget.spec["words"]
     assert (words["decimal"], words["thousands"], words["play"]) == (",", "\u202f", "Lecture")
+
+
+def test_a_card_of_the_assessment_has_no_word_outside_the_table(monkeypatch, tmp_path):
+    """With a language in which every letter a, e, i, o and u has an accent, a plain one is a sentence in the code."""
+    accents = str.maketrans("aeiouAEIOU", "áéíóúÁÉÍÓÚ")
+
+    def accented(sentence):
+        parts = re.split(r"({[^}]*}|`[^`]*`)", sentence)
+        return "".join(
+            part if place % 2 else part.translate(accents) for place, part in enumerate(parts)
+        )
+
+    table = {key: accented(sentence) for key, sentence in (ENGLISH | originals()).items()}
+    file = tmp_path / "accented.json"
+    file.write_text(json.dumps(table | {key: ENGLISH[key] for key in SETTINGS}))
+    monkeypatch.setenv("FABRICLAB_LANGUAGE", str(file))
+    monkeypatch.setenv("FABRICLAB_PROGRESS", str(tmp_path / "mine.json"))
+    monkeypatch.delenv("FABRICLAB_TEXT", raising=False)
+    page = "12 words 12 words 12 words 12 words 12 words 12 words"
+    shown = {
+        "a test": fl.exam("917"),
+        "a choice": fl.check("91-rails", "a"),
+        "a number": fl.check("91-media", "1 W"),
+        "a guess": fl.predict("91-border"),
+        "an interview": fl.interview("rails", page),
+        "its points": fl.interview("rails", page, has="a"),
+        "a rating": fl.rate("12", page),
+        "ratings": fl.rate("12", page, [1, 1, 1, 1, 1]),
+        "calibration": fl.calibration(),
+    }
+    left = {}
+    for name, thing in shown.items():
+        seen = re.sub(
+            "<code>.*?</code>|<code .*?</code>", " ", thing._repr_html_(), flags=re.DOTALL
+        )
+        seen = seen.replace(lesson_name("21_fat_tree_and_rails"), "")  # the title of a notebook
+        found = re.findall(r"(?<![\w.-])[a-z]*[aeiou][a-z]{3,}(?![\w.-])", words_of(seen))
+        if found:
+            left[name] = found
+    assert left == {}
+
+
+def test_an_interview_speaks_french(french):
+    page = " ".join(["mot"] * 12)
+    shown = str(fl.interview("rails", page))
+    assert "Pourquoi les rails aident-ils" in shown and "32 sauts sur 1\u202f024" in shown
+    assert "contient 1 point sur 4" in str(fl.interview("rails", page, has="b"))

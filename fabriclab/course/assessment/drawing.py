@@ -151,7 +151,7 @@ def _set(item: Item, seed: int | str) -> Drawn:
     question = item.question
     if question.kind == "number":
         return Drawn(item, given=rng.choice(item.settings()))
-    pairs = [(question.right, ""), *((wrong.option, wrong.mistake) for wrong in question.wrong)]
+    pairs = question.choices()
     rng.shuffle(pairs)
     return Drawn(item, options=dict(zip(_LETTERS, pairs, strict=True)))
 

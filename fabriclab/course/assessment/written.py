@@ -13,6 +13,7 @@ from typing import Any
 
 from fabriclab.course.assessment.links import address, lesson_name
 from fabriclab.course.progress import store
+from fabriclab.course.questions.files import translated
 from fabriclab.course.shown import Shown, refuse_if
 from fabriclab.texts import text
 
@@ -63,29 +64,34 @@ class Answer:
     why: tuple[str, ...]
 
 
-@functools.cache
 def interviews() -> Mapping[str, Interview]:
-    """Return the interview questions by name."""
+    """Return the interview questions by name, in the language in use."""
     found = {}
     for name, entry in _read("interview").items():
         found[name] = Interview(
             name=name,
             row=entry["row"],
-            asked=entry["asked"],
+            asked=translated(f"interview.{name}.asked", entry["asked"]),
             lesson=entry["lesson"],
-            points=tuple(entry["points"]),
-            traps=tuple(entry["traps"]),
+            points=_translated_list(f"interview.{name}.point", entry["points"]),
+            traps=_translated_list(f"interview.{name}.trap", entry["traps"]),
         )
     return found
 
 
-@functools.cache
 def criteria() -> tuple[Criterion, ...]:
-    """Return the lines of the rubric."""
-    return tuple(
-        Criterion(line["name"], line["asks"], tuple(line["marks"]))
-        for line in _read("rubric")["criteria"]
-    )
+    """Return the lines of the rubric, in the language in use."""
+    found = []
+    for line in _read("rubric")["criteria"]:
+        name = line["name"]
+        asks = translated(f"rubric.{name}.asks", line["asks"])
+        found.append(Criterion(name, asks, _translated_list(f"rubric.{name}.mark", line["marks"])))
+    return tuple(found)
+
+
+def _translated_list(key: str, sentences: Sequence[str]) -> tuple[str, ...]:
+    """Return sentences in the language in use; their translations stand under the key and their place, from 1 on."""
+    return tuple(translated(f"{key}{place}", s) for place, s in enumerate(sentences, 1))
 
 
 @functools.cache
@@ -97,6 +103,7 @@ def examples() -> tuple[Answer, ...]:
     )
 
 
+@functools.cache
 def _read(name: str) -> dict[str, Any]:
     """Return the content of a file beside this module."""
     return tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))

@@ -235,7 +235,8 @@ class _LessonReport:
         share = text("report.share") if self.found else ""
         body += cards.footer(cards.buttons(links), following, share)
         body += cards.folded(text("report.all"), self.whole._repr_html_() or "")
-        return cards.card(body, title=headline, wide=True)
+        number, *_ = self.lesson.split("_")  # the headline is in the card, and would be read twice
+        return cards.card(body, title=text("ledger.lesson", number=number), wide=True)
 
 
 def _found(lesson: str, kept: dict[str, Any]) -> list[tuple[str, str]]:

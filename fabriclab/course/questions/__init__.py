@@ -90,13 +90,18 @@ class Question:
             return shown(number, self.unit)
         return f"{number:g} {self.unit}".removesuffix(" 1")
 
+    def choices(self) -> list[tuple[str, str]]:
+        """Return (option, name of the mistake or "") of a choice in the language in use, the right one first."""
+        pairs = [(translated(f"{self.id}.right", self.right), "")]
+        for place, wrong in enumerate(self.wrong, 1):
+            option = translated(f"{self.id}.wrong{place}", wrong.option)
+            pairs.append((option, wrong.mistake))
+        return pairs
+
     def options(self, given: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
         """Return letter -> (option, name of the mistake or ""), with numbers by size and sentences shuffled."""
         if self.kind == "choice":
-            pairs = [(translated(f"{self.id}.right", self.right), "")]
-            for place, wrong in enumerate(self.wrong, 1):
-                option = translated(f"{self.id}.wrong{place}", wrong.option)
-                pairs.append((option, wrong.mistake))
+            pairs = self.choices()
             random.Random(zlib.crc32(self.id.encode())).shuffle(pairs)
         else:
             names, _ = self.fill(given)

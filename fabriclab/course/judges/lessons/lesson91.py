@@ -47,7 +47,7 @@ def collective_of(answer: Callable[[str], Any]) -> Verdict:
             raise Unanswered("kind", text("match.kind", work=work, got=brief(found)))
         named[work] = found.strip().lower().replace("-", "_").replace(" ", "_")
         name = text(f"match.{work}")
-        tried.append(TriedCase(name, named[work] == wanted, "", found, wanted))
+        tried.append(TriedCase(name, named[work] == wanted, "", found or '""', wanted))
     place = first_wrong(tried)
     if place is None:
         return True, [], ""
