@@ -562,6 +562,15 @@ def crossover(sizes, a, b):
         k -= 1
     return [int(sizes[k])]
 """,
+    "by recursion, smallest size by smallest size": """
+def crossover(sizes, a, b):
+    ahead = [(size, bool(x < y)) for size, x, y in zip(sizes, a, b)]
+
+    def last_of_the_first(rows):
+        return rows[-1][0] if rows[-1][1] == ahead[0][1] else last_of_the_first(rows[:-1])
+
+    return last_of_the_first(ahead) if ahead[-1][1] != ahead[0][1] else None
+""",
 }
 WRONG_E = {
     "crossover missed": cross(none="True"),

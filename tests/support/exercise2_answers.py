@@ -41,6 +41,64 @@ def tiers(rows):
             found[tier] += rate * (edges[tier] - edges[tier + 1])
     return found
 """
+GRAPH = """
+def need(kind, size, n, count, time):
+    passes = {"dp": [1, 1], "fsdp": [1, 1, 1], "tp": [1] * 8, "ep": [1] * 4, "pp": []}[kind]
+    blocks = sum(len(range(1, n)) for _ in passes)     # of the size, n of them
+    return (blocks * size / n if passes else size + size) * count / time
+
+
+def above(pattern, n, inside):
+    unit = [member // inside for member in range(n)]
+    if pattern == "ring":
+        pairs = [(i, (i + 1) % n) for i in range(n)]
+        crossing = [unit[i] != unit[j] for i, j in pairs]
+        return sum(crossing) / n
+    return sum(unit[0] != other for other in unit) / (n - 1)
+
+
+def tiers(rows):
+    tier = [0.0, 0.0, 0.0]
+    for pattern, rate, n, in_server, in_pod in rows:
+        bounds = [1.0, above(pattern, n, in_server), above(pattern, n, in_pod), 0.0]
+        for i in range(3):
+            tier[i] += rate * (bounds[i] - bounds[i + 1])
+    return tier
+"""
+TRAFFIC = """
+class Traffic:
+    HALVES = {"dp": 2, "fsdp": 3, "tp": 8, "ep": 4}      # gatherings, reductions, exchanges
+
+    def __init__(self, pattern, n):
+        self.pattern, self.n = pattern, n
+
+    def sent(self, size):
+        halves = self.HALVES.get(self.pattern)
+        return 2 * size if halves is None else halves * (size - size / self.n)
+
+    def leaving(self, inside):
+        if inside >= self.n:
+            return 0
+        others = self.n - 1
+        return 1 / inside if self.pattern == "ring" else 1 - (inside - 1) / others
+
+
+def need(kind, size, n, count, time):
+    return Traffic(kind, n).sent(size) * count / time
+
+
+def above(pattern, n, inside):
+    return Traffic(pattern, n).leaving(inside)
+
+
+def tiers(rows):
+    table = np.array([[rate, rate * above(p, n, s), rate * above(p, n, q), 0]
+                      for p, rate, n, s, q in rows])
+    return -np.diff(table, axis=1).sum(axis=0)
+"""
+SUMMED = SOLVED["ex2-a"][SOLVED["ex2-a"].index("    asked = np.zeros(3)") :].partition(
+    "    ### END"
+)[0]
 RIGHT_A = {
     "closed forms": SOLVED["ex2-a"],
     "counted": COUNTED,
@@ -51,6 +109,21 @@ RIGHT_A = {
         (
             "    return count * sent[kind] / time",
             '    if kind == "pp":\n        return size / time * count * 2\n    return sent[kind] / time * count',
+        ),
+    ),
+    "members and whom they send to": GRAPH,
+    "a class of traffic": TRAFFIC,
+    "a generator of what stays": but(
+        "ex2-a",
+        (
+            SUMMED,
+            """    def kept():
+        for pattern, rate, n, *inside in rows:
+            leaves = [rate * above(pattern, n, size) for size in inside]
+            yield [rate - leaves[0], leaves[0] - leaves[1], leaves[1]]
+
+    return [sum(tier) for tier in zip(*kept())]
+""",
         ),
     ),
 }

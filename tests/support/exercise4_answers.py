@@ -251,6 +251,37 @@ RIGHT_A = {
     "by blocks": but(
         "ex4-a", ("2 * (n - 1) / n * size\n", "sum(size / n for _ in range(2 * (n - 1)))\n")
     ),
+    "step by step, by recursion": """
+def wire(n, size, lanes, header):
+    def blocks(steps):
+        return 0 if steps == 0 else 1 + blocks(steps - 1)
+    packets = size / 4 / lanes
+    return blocks(2 * (n - 1)) * size / n, size + packets * header
+
+def gain(n):
+    through_a_port = {"ring": 2 * n - 2, "tree": n, "nvls": n + 1}     # blocks
+    return [through_a_port["ring"] / through_a_port[other] for other in ("tree", "nvls")]
+""",
+    "a class that counts": """
+class Port:
+    def __init__(self, n):
+        self.n, self.sent = n, 0
+
+    def send(self, blocks):
+        self.sent += blocks / self.n
+        return self
+
+def wire(n, size, lanes, header):
+    ring = Port(n)
+    for half in range(2):
+        for step in range(n - 1):
+            ring.send(1)
+    return ring.sent * size, (4 * lanes + header) * size / (4 * lanes)
+
+def gain(n):
+    ring = Port(n).send(n - 1).send(n - 1)
+    return ring.sent / Port(n).send(n).sent, ring.sent / Port(n).send(n).send(1).sent
+""",
 }
 
 KNOWN = """
@@ -383,6 +414,58 @@ RIGHT_F = {
             "(watts - plain_watts) * 8760 * 3600 * years / 3.6e6 * tariff",
         ),
     ),
+    "counted up": """
+def tenants(memory, lanes, places, need):
+    jobs = 0
+    while (jobs + 1) * need * places * lanes * 4 <= memory:
+        jobs += 1
+    return jobs
+
+def speed(up, repair, detect, gain):
+    phases = [(up, gain), (detect, 0), (repair - detect, 1)]
+    return sum(time * rate for time, rate in phases) / sum(time for time, _ in phases)
+
+def extra(price, plain, watts, plain_watts, ports, years, tariff):
+    def owned(price, watts):
+        return price + sum(8.76 * watts * tariff for _ in range(years))
+    return owned(price, watts) / ports - owned(plain, plain_watts) / ports
+""",
+    "a class, and a generator of years": """
+class Owned:
+    def __init__(self, price, watts, tariff):
+        self.price, self.kilowatts, self.tariff = price, watts / 1e3, tariff
+
+    def bills(self, years):
+        yield self.price
+        for year in range(years):
+            yield self.kilowatts * 24 * 365 * self.tariff
+
+def tenants(memory, lanes, places, need):
+    words = memory // 4
+    return words // lanes // places // need
+
+def speed(up, repair, detect, gain):
+    cycle = up + repair
+    return 1 + up / cycle * (gain - 1) - detect / cycle
+
+def extra(price, plain, watts, plain_watts, ports, years, tariff):
+    both = [sum(Owned(*one, tariff).bills(years)) for one in ((price, watts), (plain, plain_watts))]
+    return (both[0] - both[1]) / ports
+""",
+    "fractions of an hour": """
+from fractions import Fraction
+
+def tenants(memory, lanes, places, need):
+    return int(Fraction(memory, 4 * lanes * places * need))
+
+def speed(up, repair, detect, gain):
+    up, repair, detect, gain = map(Fraction, (up, repair, detect, gain))
+    return (up * gain + repair - detect) / (up + repair)
+
+def extra(price, plain, watts, plain_watts, ports, years, tariff):
+    kilowatt_hours = Fraction(watts - plain_watts) * 8760 * years / 1000
+    return float((Fraction(price) - Fraction(plain) + kilowatt_hours * Fraction(tariff)) / ports)
+""",
 }
 RIGHT = {
     "ex4-a": RIGHT_A,

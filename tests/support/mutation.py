@@ -237,15 +237,17 @@ EXPRESSIONS: dict[str, Change] = {
 
 def mutants_of(code: str) -> list[Mutant]:
     """Return the mutants of the functions and classes of a cell, each change once, in the order of the code."""
-    tree = ast.parse(code)
+    cell = ast.parse(code).body
+    written = [ast.unparse(statement) for statement in cell]
     found: dict[tuple[str, str, str], Mutant] = {}
-    for definition in tree.body:
+    for i, definition in enumerate(cell):
         if not isinstance(definition, ast.FunctionDef | ast.ClassDef):
             continue
         names = _names_of(definition)
         for name, statement, block, place in _statements(definition, definition.name):
             for operator, before, after in _changes(statement, block, place, names):
-                mutant = Mutant(name, operator, before, after, ast.unparse(tree))
+                changed = [*written[:i], ast.unparse(definition), *written[i + 1 :]]
+                mutant = Mutant(name, operator, before, after, "\n".join(changed))
                 found.setdefault(mutant.change, mutant)
     return list(found.values())
 
