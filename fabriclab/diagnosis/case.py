@@ -54,6 +54,8 @@ _ENDED_WELL = re.compile(
     r"training (?:finished|complete|done)|application startup complete|(?:run|job|test) (?:finished|complete)",
     re.IGNORECASE,
 )
+# What vLLM prints while its workers wait for a collective.
+_WAITS = ("no available shared memory broadcast block", "no available block found in")
 # What programs print as they get on: steps with a loss, requests, an end.
 _PROGRESS = re.compile(
     r"\b(?:step|iter(?:ation)?|epoch)\b.{0,60}\b(?:loss|time|lr|s/it|it/s)\b|training (?:finished|complete)"
@@ -145,6 +147,11 @@ class Case:
                 if "CCL" not in line.text and _PROGRESS.search(line.text):
                     return True
         return False
+
+    @cached_property
+    def waits(self) -> list[Line]:
+        """Lines of a run that has started and waits: headings that no row follows, and what programs print of it."""
+        return [*self.no_rows, *(line for words in _WAITS for line in self.lines_with(words))]
 
     @cached_property
     def ended_well(self) -> bool:

@@ -161,7 +161,8 @@ def rank(case: Case, comparisons: list[Comparison]) -> list[Suspect]:
                 weights[other] *= _TAKEN
 
     stops = [strongest[cause].sure for cause in strongest if cause in _STOPS]
-    if case.log.warnings and not case.tables and max(stops, default=0.0) >= _STOPPED:
+    stopped = case.log.warnings or _failed(case)
+    if stopped and not case.tables and max(stops, default=0.0) >= _STOPPED:
         for cause in weights:  # the run ended in an error, which no lack of speed explains
             if cause in _SLOWS:
                 weights[cause] *= _TAKEN
@@ -171,6 +172,10 @@ def rank(case: Case, comparisons: list[Comparison]) -> list[Suspect]:
             where = strongest[cause].where
             if cause in _CHOSEN or (cause == "fallback_to_sockets" and _is_notice(where)):
                 weights[cause] = min(weights[cause], _AT_MOST)
+
+    for cause in weights:
+        if _got_around(case, cause, strongest[cause].where):
+            weights[cause] = min(weights[cause], _AT_MOST)
 
     states = [each.healthy for each in comparisons if each.healthy is not None]
     fast = bool(states) and all(states)
@@ -196,9 +201,21 @@ def rank(case: Case, comparisons: list[Comparison]) -> list[Suspect]:
     return sorted(found, key=lambda suspect: -suspect.sure)
 
 
+def _got_around(case: Case, cause: str, where: Line | None) -> bool:
+    """Return whether a variable was set in a run that went well, beside another one that failed: a way around it."""
+    if where is None or "set_so" not in causes()[cause]:
+        return False
+    went_well = {table.name for table in case.measured}
+    failed = {each.file for each in case.waits} | {each.line.file for each in case.timeouts}
+    failed |= {each.line.file for each in (*case.completions, *case.queue_pairs)}
+    if case.failure:
+        failed.add(case.failure.file)
+    return where.file in went_well and bool(failed - went_well)
+
+
 def _failed(case: Case) -> bool:
     """Return whether anything says that a run stopped, be it the library, a watchdog or a table without a row."""
-    failed = case.failure or case.timeouts or case.no_rows or case.ended_ranks
+    failed = case.failure or case.timeouts or case.waits or case.ended_ranks
     return bool(failed or case.tcp_failures or case.queue_pairs or case.completions)
 
 

@@ -13,8 +13,6 @@ from fabriclab.registry import register
 
 _BOARD = re.compile(r"SXM|HGX|MI2\d\d|MI3\d\d|NVL|B200|B300|GB200|GH200", re.IGNORECASE)
 _FAR = ("SYS", "NODE")
-# What vLLM prints while its workers wait for a collective.
-_WAITS = ("no available shared memory broadcast block", "no available block found in")
 _BY_HOST = ("SHM", "direct shared memory")  # the latter up to 2.8
 
 
@@ -216,8 +214,9 @@ def a_table_without_a_row(case: Case) -> Iterator[Suspicion]:
         What the files say.
     """
     direct = [channel for channel in case.log.inside_channels if channel.via.startswith("P2P")]
-    waits = [*case.no_rows, *(line for words in _WAITS for line in case.lines_with(words))]
-    if not waits or case.measured or case.failure or not direct:
+    measured = {table.name for table in case.measured}
+    waits = [line for line in case.waits if line.file not in measured]
+    if not waits or case.failure or not direct:
         return
     hangs = "the run starts and prints no result, with channels from GPU to GPU"
     line = next((fact.line for fact in case.kernel if fact.kind == "command line"), None)

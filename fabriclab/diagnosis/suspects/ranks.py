@@ -24,6 +24,7 @@ _CRASHED = re.compile(
     r"traceback|out of memory|segmentation fault|\bkilled\b|exitcode|exit code|(?:error|exception):",
     re.IGNORECASE,
 )
+_CONSEQUENCE = 0.45  # how sure, at most, of a cause for what another failure explains
 _LATER = 1.15  # of the median; a rank that takes longer is slow
 _SLOWER = 0.8  # of the median; below it a pair is slow
 
@@ -39,6 +40,8 @@ def calls_that_differ(case: Case) -> Iterator[Suspicion]:
     """
     if not case.timeouts:
         return
+    # Where the network itself reports errors, ranks wait because of them.
+    most = _CONSEQUENCE if case.completions or case.queue_pairs else 1.0
     first_of: dict[int, Timeout] = {}  # a rank in several groups has a watchdog for each
     for timeout in case.timeouts:
         first_of.setdefault(timeout.rank, timeout)
@@ -52,9 +55,10 @@ def calls_that_differ(case: Case) -> Iterator[Suspicion]:
         ahead = odd.number > usual[0]
         what = f"rank {odd.rank} is in call {_call(odd.number, odd.kind, odd.elements)}"
         why = f"{what}, others in {_call(*usual)}"
-        yield Suspicion("collective_mismatch", 0.93 if ahead or same_number else 0.6, odd.line, why)
+        sure = 0.93 if ahead or same_number else 0.6
+        yield Suspicion("collective_mismatch", min(sure, most), odd.line, why)
         if not (ahead or same_number):
-            yield Suspicion("rank_absent", 0.85, odd.line, why)
+            yield Suspicion("rank_absent", min(0.85, most), odd.line, why)
         return
     ranks = {t.rank for t in case.timeouts}
     world = case.log.ranks or max(ranks) + 1
@@ -63,11 +67,11 @@ def calls_that_differ(case: Case) -> Iterator[Suspicion]:
     if missing and len(missing) <= len(ranks):
         yield from _last_words(case, missing, first.number)
         names = ", ".join(map(str, missing[:4]))
-        yield Suspicion(
-            "rank_absent", 0.85, first.line, f"all wait in call {first.number} but rank {names}"
-        )
+        why = f"all wait in call {first.number} but rank {names}"
+        yield Suspicion("rank_absent", min(0.85, most), first.line, why)
     else:
-        yield Suspicion("rank_absent", 0.5, first.line, "all that print wait in the same call")
+        why = "all that print wait in the same call"
+        yield Suspicion("rank_absent", min(0.5, most), first.line, why)
 
 
 def _call(number: int, kind: str, elements: int) -> str:
