@@ -114,6 +114,17 @@ def test_a_slider_with_many_values_keeps_its_ends_and_its_first_value():
     assert {0, 333, 999} <= set(thin["a"])
 
 
+@pytest.mark.parametrize("length", range(1, 12))
+@pytest.mark.parametrize("most", [1, 2, 3, 5, 100])
+def test_axes_become_as_short_as_asked_wherever_they_begin(length, most):
+    for start in range(length):
+        axes = {"a": list(range(length)), "b": [0, 1, 2, 3], "c": ["x", "y"]}
+        thin = recorder.thinned(axes, {"a": start, "b": 1, "c": "y"}, most)
+        assert len(thin["a"]) * len(thin["b"]) * len(thin["c"]) <= most
+        assert start in thin["a"] and 1 in thin["b"] and "y" in thin["c"]
+        assert all(values == sorted(values) for values in thin.values())
+
+
 @pytest.mark.parametrize(
     "control",
     [
@@ -234,7 +245,9 @@ def test_the_reference_has_every_public_name():
         for public in module.__all__:
             assert f":: {place}.{public}\n" in made[f"{name}.rst"], f"{name}.{public}"
     for name, home in fl._HOME.items():
-        assert f":: fabriclab.{home}.{name}\n" in made["fabriclab.rst"]
+        assert f"``fl.{name}``: :py:obj:`" in made["fabriclab.rst"]
+        described = any(f":: fabriclab.{home}.{name}\n" in page for page in made.values())
+        assert described, name
 
 
 # The checks of a site -----------------------------------------------------------------------------

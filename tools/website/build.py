@@ -114,19 +114,21 @@ def main(argv: list[str] | None = None) -> int:
     ran = time.perf_counter() - begin
     source = WORK / "source"
     with tempfile.TemporaryDirectory(dir=WORK) as place:
-        write_sources(Path(place) / "source", made)
+        answers = write_sources(Path(place) / "source", made)
         renew(Path(place) / "source", source)
     make_pages(source, asked.out, asked.jobs)
     found = checks.read(asked.out)
     sys.stdout.write(
         f"{len(made)} lessons run or at hand: {ran:.0f} s; with all pages: {time.perf_counter() - begin:.0f} s\n"
     )
+    views = [f"{name}: {', '.join(told)}" for name, told in answers.items() if told]
+    sys.stdout.write("How live views answer:\n" + "".join(f"  {view}\n" for view in views))
     sys.stdout.write(found.report())
     return 1 if found.problems else 0
 
 
-def write_sources(source: Path, made: dict[str, Any]) -> None:
-    """Write the sources of all pages, and what the pages load."""
+def write_sources(source: Path, made: dict[str, Any]) -> dict[str, list[str]]:
+    """Write the sources of all pages, and what the pages load; return how the views of each lesson answer."""
     shutil.copytree(ROOT / "docs" / "img", source / "docs" / "img")
     shutil.copytree(ROOT / "notebooks" / "img", source / "notebooks" / "img")
     documents = [
@@ -147,6 +149,7 @@ def write_sources(source: Path, made: dict[str, Any]) -> None:
         _write(source / name, pages.with_links(text, folder, known | {"index.md"}))
 
     styles: list[str] = []
+    answers: dict[str, list[str]] = {}
     static = source / "_static"
     for file in [*FILES.values(), *exercises]:
         name = file.relative_to(ROOT).as_posix()
@@ -166,6 +169,7 @@ def write_sources(source: Path, made: dict[str, Any]) -> None:
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         nbformat.write(page.nb, source / name)
         styles += page.styles
+        answers[file.stem] = page.answers
         for place, text in page.records.items():
             _write(static / "views" / f"{place}.js", text)
     _write(static / "icon.svg", ICON)
@@ -175,6 +179,7 @@ def write_sources(source: Path, made: dict[str, Any]) -> None:
         _write(source / "api" / name, text)
     _write(source / "index.md", welcome(exercises))
     shutil.copy(Path(__file__).with_name("conf.py"), source / "conf.py")
+    return answers
 
 
 def renew(new: Path, source: Path) -> None:
@@ -249,20 +254,10 @@ def make_pages(source: Path, out: Path, jobs: int) -> None:
             place.with_suffix(end).exists() for end in (".md", ".rst", ".ipynb")
         ):
             page.unlink()
-    command = [
-        sys.executable,
-        "-m",
-        "sphinx",
-        "-b",
-        "html",
-        "-q",
-        "-j",
-        str(jobs),
-        "-d",
-        str(doctrees),
-        str(source),
-        str(out),
-    ]
+    command = [sys.executable, "-m", "sphinx", "-b", "html", "-q", "-j", str(jobs)]
+    if not (out / "searchindex.js").exists():  # the index is added to, so it begins with every page
+        command.append("-a")
+    command += ["-d", str(doctrees), str(source), str(out)]
     subprocess.run(command, check=True)
     (
         out / ".nojekyll"

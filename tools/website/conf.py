@@ -23,7 +23,7 @@ myst_dmath_allow_digits = False
 myst_heading_anchors = 4
 myst_ref_domains = ["std"]  # a link to #incast is one to a term, and not to a function of that name
 # Anchors in HTML, which glossary and errata have, are unknown to MyST; `checks` follows every link in the pages.
-suppress_warnings = ["myst.xref_missing", "myst.header", "config.cache"]
+suppress_warnings = ["myst.xref_missing", "myst.header", "config.cache", "ref.citation"]
 
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"

@@ -32,11 +32,12 @@ SCHEME = re.compile(r"[a-z]+:|#")
 
 
 class Lesson(NamedTuple):
-    """A lesson as the source of a page: the notebook, the scripts of its records by name, the style sheets it needs."""
+    """A lesson as the source of a page, with what it needs beside that."""
 
     nb: Any
-    records: dict[str, str]
+    records: dict[str, str]  # scripts of the records of its views, by name
     styles: list[str]
+    answers: list[str]  # for each view, how it answers: see `answers`
 
 
 # Lessons ----------------------------------------------------------------------------------------
@@ -57,13 +58,14 @@ def lesson(nb: Any, name: str, records: Mapping[str, bytes]) -> Lesson:
     page = nbformat.from_dict(nb)
     scripts: dict[str, str] = {}
     styles: list[str] = []
+    told: list[str] = []
     for cell in page.cells:
         cell["metadata"] = {}
         if cell["cell_type"] == "markdown":
             cell["source"] = _text(cell["source"])
         if cell["cell_type"] != "code":
             continue
-        shown = [_shown(output, name, records, scripts, styles) for output in cell["outputs"]]
+        shown = [_shown(output, name, records, scripts, styles, told) for output in cell["outputs"]]
         cell["outputs"] = _folded(shown) if TELLS.search(_text(cell["source"])) else shown
     if any(cell.get("outputs") for cell in page.cells):
         views = WORDS["about_views"] if records else ""
@@ -72,7 +74,7 @@ def lesson(nb: Any, name: str, records: Mapping[str, bytes]) -> Lesson:
             1, nbformat.v4.new_markdown_cell(f":::{{container}} fl-about\n{about}\n:::")
         )
     page["metadata"] = {"kernelspec": nb["metadata"].get("kernelspec", {})}
-    return Lesson(page, scripts, styles)
+    return Lesson(page, scripts, styles, told)
 
 
 def without_places(text: str) -> str:
@@ -86,7 +88,12 @@ def _text(lines: str | list[str]) -> str:
 
 
 def _shown(
-    output: Any, name: str, records: Mapping[str, bytes], scripts: dict[str, str], styles: list[str]
+    output: Any,
+    name: str,
+    records: Mapping[str, bytes],
+    scripts: dict[str, str],
+    styles: list[str],
+    told: list[str],
 ) -> Any:
     """Return an output as a page shows it: words as they are, and HTML with a place for what answers."""
     if output["output_type"] == "stream":
@@ -111,10 +118,14 @@ def _shown(
     record = json.loads(gzip.decompress(packed)) if packed else {"kind": "none"}
     if record.get("kind") == "view":
         place = f"{name}-{len(scripts) + 1}"
+        told.append(answers(record))
         scripts[place] = script(place, record)
         still = f'<div class="fl-mount" data-view="{place}">{still}</div>'
     elif record.get("kind") == "form":
-        still = f'<div class="fl-mount" data-asks="{record.get("asks", "")}">{still}{_question(record)}</div>'
+        asks = record.get("asks", "")
+        still = f'<div class="fl-mount" data-asks="{asks}">{still}{_question(record)}</div>'
+    elif VIEW in data and "fl-card" not in still[:200]:
+        told.append("not")
     return nbformat.v4.new_output("display_data", data={"text/html": still})
 
 
@@ -123,6 +134,16 @@ def _question(record: dict[str, Any]) -> str:
     spec = {key: value for key, value in record["spec"].items() if key != "words"}
     text = json.dumps(record | {"spec": spec}, separators=(",", ":")).replace("</", "<\\/")
     return f'<script type="application/json">{text}</script>'
+
+
+def answers(record: Mapping[str, Any]) -> str:
+    """Return how a view answers on its page: in every state, in some, in part, or not."""
+    still = [name for name, values in record["axes"].items() if len(values) < 2]
+    if record["spec"]["controls"] and len(still) == len(record["axes"]):
+        return "not"
+    if still or record["spec"]["buttons"]:
+        return "in part"
+    return "in some states" if record["fewer"] else "in every state"
 
 
 def script(name: str, record: dict[str, Any]) -> str:

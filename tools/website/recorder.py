@@ -210,10 +210,12 @@ def thinned(
             longest = max(made, key=lambda name: len(made[name]))
             made[longest] = [start[longest]]
             continue
-        stays = {made[longest][-1], start[longest]}
-        made[longest] = [
-            value for place, value in enumerate(made[longest]) if place % 2 == 0 or value in stays
-        ]
+        values = made[longest]
+        stays = {values[-1], start[longest]}
+        fewer = [value for place, value in enumerate(values) if place % 2 == 0 or value in stays]
+        if len(fewer) == len(values):  # four values, of which the second is the first one shown
+            fewer = sorted({values[0], *stays})
+        made[longest] = fewer
     return made
 
 

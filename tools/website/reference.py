@@ -28,11 +28,20 @@ def pages() -> dict[str, str]:
 
 
 def of_package() -> str:
-    """Return the page of the names that ``fl`` itself has."""
-    described = "\n".join(
-        _described(f"fabriclab.{home}", name) for name, home in sorted(fabriclab._HOME.items())
-    )
-    return f"{_title('fl')}\n.. automodule:: fabriclab\n   :no-members:\n\n{described}"
+    """Return the page of the names that ``fl`` itself has; those of a public module are described on its page."""
+    shown = {place: name for name, place in modules().items()}
+    lines = []
+    described = []
+    for name, home in sorted(fabriclab._HOME.items()):
+        place = f"fabriclab.{home}"
+        if place in shown and name in importlib.import_module(place).__all__:
+            page = shown[place]
+            lines.append(f"- ``fl.{name}``: :py:obj:`fl.{page}.{name} <{place}.{name}>`")
+        else:
+            lines.append(f"- ``fl.{name}``: :py:obj:`below <{place}.{name}>`")
+            described.append(_described(place, name))
+    head = f"{_title('fl')}\n.. automodule:: fabriclab\n   :no-members:\n"
+    return "\n".join([head, *lines, "", *described])
 
 
 def of_module(name: str, place: str) -> str:
