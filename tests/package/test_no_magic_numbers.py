@@ -4,6 +4,7 @@ A line is let through by ``# source: ...`` or ``# illustrative: ...`` on it, or 
 """
 
 import ast
+import functools
 import itertools
 import json
 import re
@@ -87,10 +88,16 @@ def _power(v):
 RATES = hardware_rates()
 
 
+@functools.lru_cache(maxsize=2)
+def nodes(tree):
+    """Return all nodes of a module, gathered once for all who look through them."""
+    return tuple(ast.walk(tree))
+
+
 def docstrings(tree):
     """Return the nodes of all docstrings."""
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    bodies = [n.body for n in ast.walk(tree) if isinstance(n, kinds)]
+    bodies = [n.body for n in nodes(tree) if isinstance(n, kinds)]
     return {id(b[0].value) for b in bodies if b and isinstance(b[0], ast.Expr)}
 
 
@@ -246,11 +253,11 @@ def bound(tree):
     """Yield (name, value) of each assignment, default and keyword, and each argument that numpydoc gives a unit."""
     brought = {
         alias.name: (node.module or "").split(".")[-1]
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Assign | ast.AugAssign):
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
@@ -326,10 +333,10 @@ def written(node):
 def findings(code, name):
     """Return 'name:line: literal' of every unsourced hardware constant in a piece of Python."""
     lines, tree = ["", *code.splitlines()], ast.parse(code)
-    numbers = [n for n in ast.walk(tree) if isinstance(n, ast.keyword) and n.arg == "lesson"]
+    numbers = [n for n in nodes(tree) if isinstance(n, ast.keyword) and n.arg == "lesson"]
     # "61b" is the number of a lesson there, and no 61 bits
     skip, found = docstrings(tree) | {id(n.value) for n in numbers}, {}
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if (
             isinstance(node, ast.Constant)
             and id(node) not in skip

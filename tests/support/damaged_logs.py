@@ -1,5 +1,6 @@
 """Logs damaged on purpose: cut, torn into each other, shuffled, with letters or figures that do not belong."""
 
+import functools
 import random
 import re
 from pathlib import Path
@@ -9,9 +10,11 @@ import fabriclab as fl
 KINDS = 8
 
 
-def files() -> list[Path]:
+@functools.cache
+def files() -> tuple[Path, ...]:
     """Return the files of the practice cases."""
-    return [file for id in fl.diagnosis.practice() for file in fl.diagnosis.practice(id).files]
+    cases = [fl.diagnosis.practice(id) for id in fl.diagnosis.practice()]
+    return tuple(file for case in cases for file in case.files)
 
 
 def damaged(seed: int) -> str:
