@@ -53,7 +53,7 @@ def collective_of(answer: Callable[[str], Any]) -> Verdict:
         return True, [], ""
     # The right one is not told before all are right.
     n_wrong = sum(not case.right for case in tried)
-    hidden = [case._replace(wanted="") for case in tried]
+    hidden = [case if case.right else case._replace(wanted="?") for case in tried]
     line = text("match.wrong", n=n_wrong, of=len(tried))
     return wrong("91-match", line, _confused(named), Trace(tuple(hidden)))
 
