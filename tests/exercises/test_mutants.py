@@ -23,7 +23,7 @@ from support import exercise3_answers as answers3
 from support import exercise4_answers as answers4
 from support.mutant_runs import outputs, parts_of
 from support.mutation import mutants_of, sample_of
-from support.solutions import solved
+from support.solutions import changed, solved
 
 EXERCISES = (1, 2, 3, 4)
 QUESTIONS = [question.id for number in EXERCISES for question in exercise(number)]
@@ -155,6 +155,20 @@ def test_a_few_mutants_are_refused(question):
     wrong = [mutant for mutant in mutants(question) if mutant.change not in explained]
     for change, parts in judged(question, wrong[:2]).items():
         assert max(parts) < 1, change
+
+
+@pytest.mark.parametrize(
+    ("question", "before", "after"),
+    [
+        ("ex1-b", "e[1] <= a", "e[1] < a"),
+        ("ex4-e", "2 * (delay + wire / rate)", "2 * (delay - wire / rate)"),
+        ("ex4-e", "(last - 1) * wire / rate + trip", "(last - 1) * wire / 8 / rate + trip"),
+    ],
+)
+def test_a_mutant_that_was_accepted_once_is_refused(question, before, after):
+    code = changed(solved(int(question[2]))[question], (before, after))
+    (parts,) = parts_of(question, [code], KEYS)
+    assert max(parts) < 1, parts
 
 
 def test_an_endless_loop_costs_itself_only(monkeypatch):
