@@ -251,7 +251,7 @@ def torchrun():
     ]
     for rank in range(4):
         lines.append(
-            f"[rank{rank}]:[W1018 ProcessGroupNCCL.cpp:4115] [PG ID 0 PG GUID 0 Rank {rank}] using GPU {rank} to perform "
+            f"[rank{rank}]:[W1018 ProcessGroupNCCL.cpp:4115] [PG ID 0 PG GUID 0 Rank {rank}] using GPU {rank} to perform "  # noqa: E501
             "barrier as devices used by this process are currently unknown. This can potentially cause a hang if this "
             "rank to GPU mapping is incorrect."
         )
