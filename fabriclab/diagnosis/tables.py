@@ -409,9 +409,11 @@ def read_nodes(source: Source) -> list[NodeFigure]:
         if row:
             found.append(NodeFigure(row[1], float(row[2]), line))
     names = {row.name for row in found}
+    if len(names) < _LEAST_NODES:
+        return []
     # A list has a node in most of its lines, and none twice.
     filled = [line for line in source.lines if line.text.strip()]
-    is_list = len(names) == len(found) >= _LEAST_NODES and 2 * len(found) > len(filled)
+    is_list = len(names) == len(found) and 2 * len(found) > len(filled)
     return found if is_list else []
 
 

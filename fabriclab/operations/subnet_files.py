@@ -109,26 +109,33 @@ def scan_ibnetdiscover(source: Source) -> Discovered:
             here = PrintedNode(node[1], int(node[2]), node[3], node[4], lid, line)
             nodes[here.guid] = here
         elif text.startswith("["):
-            found = _PORT.match(text)
-            if not found or not here:
+            port = _printed_port(here, line)
+            if port:
+                ports.append(port)
+            else:
                 why = (
                     f'must be a port such as [1] "S-...8"[2] # "leaf" lid 3 4xEDR, got {text!r:.80}'
                 )
                 unread.append(Unread(line, why))
-                continue
-            port = PrintedPort(
-                node=here,
-                number=int(found[1]),
-                far_guid=found[2],
-                far_number=int(found[3]),
-                far_name=found[5],
-                lid=int(found[4]) if found[4] else None,
-                lanes=int(found[6]),
-                speed=found[7],
-                line=line,
-            )
-            ports.append(port)
     return Discovered(nodes, Scan(tuple(ports), tuple(unread)))
+
+
+def _printed_port(node: PrintedNode | None, line: Line) -> PrintedPort | None:
+    """Return the port in a line below its node, or None if the line is none or no node stands before it."""
+    found = _PORT.match(line.text)
+    if not found or not node:
+        return None
+    return PrintedPort(
+        node=node,
+        number=int(found[1]),
+        far_guid=found[2],
+        far_number=int(found[3]),
+        far_name=found[5],
+        lid=int(found[4]) if found[4] else None,
+        lanes=int(found[6]),
+        speed=found[7],
+        line=line,
+    )
 
 
 def read_ibnetdiscover(source: str | os.PathLike[str]) -> Subnet:

@@ -244,7 +244,30 @@ def two_small_machines():
     return "\n".join(lines) + "\n" + table(22.4, "NVIDIA GB10", hosts, 1, small=60)
 
 
+def torchrun():
+    lines = [
+        "W1018 10:11:09.621000 140 torch/distributed/run.py:778] Setting OMP_NUM_THREADS environment variable for each",
+        "[Gloo] Rank 0 is connected to 3 peer ranks. Expected number of connected peer ranks is : 3",
+    ]
+    for rank in range(4):
+        lines.append(
+            f"[rank{rank}]:[W1018 ProcessGroupNCCL.cpp:4115] [PG ID 0 PG GUID 0 Rank {rank}] using GPU {rank} to perform "  # noqa: E501
+            "barrier as devices used by this process are currently unknown. This can potentially cause a hang if this "
+            "rank to GPU mapping is incorrect."
+        )
+    lines += start(["n1"], 4, "Failed to open libibverbs.so[.1]", "Using network Socket")
+    lines += start(
+        ["n1"], 4, "comm 0x5 rank {gpu} nRanks 4 nNodes 1 localRanks 4 localRank {gpu} MNNVL 0"
+    )
+    lines += [f"Epoch 1 step {step} loss {3 - step / 50:.3f} lr 0.0003" for step in range(50)]
+    lines += start(
+        ["n1"], 4, "comm 0x5 rank {gpu} nranks 4 cudaDev {gpu} busId 1b000 - Abort COMPLETE"
+    )
+    return "\n".join([*lines, "Training complete.", ""])
+
+
 HEALTHY = (
+    torchrun,
     sharp_plugin,
     rccl_with_warnings,
     rccl_training,

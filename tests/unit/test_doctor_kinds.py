@@ -1,0 +1,181 @@
+"""What the doctor takes for a cause and what for a consequence, in the words of several versions of the tools."""
+
+import pytest
+
+import fabriclab as fl
+from fabriclab.diagnosis.connections import completions, queue_pairs, tcp_failures
+from fabriclab.importers import open_source
+
+
+def message(text, host="n1", level="INFO", where=""):
+    return f"{host}:7:9 [0] {where}NCCL {level} {text}\n"
+
+
+def first(*texts, **named):
+    found = fl.doctor(*texts, **named).suspects
+    return found[0].cause_id if found else None
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "vendor", "remote", "device"),
+    [
+        ("Got completion with error 12, opcode 0, len 0, vendor err 129", 12, 129, "", ""),
+        (
+            "Got completion from peer 10.0.0.2<45> with status=4 opcode=0 len=0 vendor err 81 (Recv) "
+            "localGid ::ffff:10.0.0.1 remoteGids::ffff:10.0.0.2 hca mlx5_3",
+            *(4, 81, "::ffff:10.0.0.2", "mlx5_3"),
+        ),
+        (
+            "Got completion from peer 10.0.0.2<45> with status=IBV_WC_RETRY_EXC_ERR(12) opcode=IBV_WC_SEND(0) "
+            "vendor_err=129 hca mlx5_1",
+            *(12, 129, "", "mlx5_1"),
+        ),
+    ],
+)
+def test_a_completion_is_read_in_the_words_of_each_version(text, status, vendor, remote, device):
+    (found,) = completions([open_source(message(f"NET/IB : {text}", level="WARN"))])
+    assert (found.status, found.vendor, found.remote, found.device) == (
+        status,
+        vendor,
+        remote,
+        device,
+    )
+
+
+def test_a_queue_pair_is_read_with_and_without_addresses():
+    old = "Call to ibv_modify_qp failed with error No such device"
+    new = (
+        "Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_0:1, curr state INIT, next state RTR, "
+        "local GID index 3, local GID ::ffff:10.0.0.1, remote GID ::ffff:10.0.0.2"
+    )
+    text = message(old, level="WARN") + message(new, level="WARN")
+    first_pair, second = queue_pairs([open_source(text)])
+    assert (first_pair.words, first_pair.told) == ("no such device", False)
+    assert (second.device, second.gid_index, second.remote) == ("mlx5_0", 3, "::ffff:10.0.0.2")
+
+
+@pytest.mark.parametrize(
+    ("line", "address", "reason"),
+    [
+        ("NCCL WARN Connect to 10.0.0.2<4000> failed : Connection refused", "10.0.0.2", "refused"),
+        ("NCCL WARN Call to connect timeout : Connection refused", "", "refused"),
+        (
+            "misc/socket.cc:533 NCCL WARN socketPollConnect: Connect to 10.0.0.2<50> returned 113(No route to host)",
+            *("10.0.0.2", "no route"),
+        ),
+        (
+            "Gloo connectFullMesh failed with Caught exception: connect [127.0.1.1]:33: Connection refused, "
+            "remote=[127.0.1.1]:33",
+            *("127.0.1.1", "refused"),
+        ),
+    ],
+)
+def test_a_connection_that_failed_is_read_from_any_program(line, address, reason):
+    (found,) = tcp_failures([open_source(line + "\n")])
+    assert (found.address, found.reason) == (address, reason)
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        # up to 2.3 a channel was a ring, and the interface had another word
+        (
+            message("NET : Using interface lo:127.0.0.1<0>")
+            + message("NET : Using interface lo:127.0.0.1<0>", host="n2")
+            + message("Call to connect timeout : Connection refused", "n2", "WARN"),
+            "wrong_socket_ifname",
+        ),
+        (
+            message(
+                "Cuda failure 'invalid argument'", level="WARN", where="transport/nvls.cc:165 "
+            ),
+            "nvls_fabric_manager",
+        ),
+        (
+            message(
+                "Mismatched collective detected, please check your collective calls", level="WARN"
+            ),
+            "collective_mismatch",
+        ),
+        (
+            message("Mismatched NCCL version detected : rank 1 version 22403 rank 0", level="WARN"),
+            "version_mismatch",
+        ),
+        (
+            message(
+                "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA comm 0x1 nRanks 16", "n1"
+            )
+            + message("Channel 00/0 : 8[0] -> 0[0] [send] via NET/IB/0 comm 0x2 nRanks 16", "n2"),
+            "gdr_off",
+        ),
+        (
+            "  31 ranks have launched up to operation 6650\n"
+            "  Rank 21 has launched up to operation 6649 -- GPU 5 managed by process 2210 on node 10.0.0.3\n",
+            "rank_absent",
+        ),
+        ("".join(f"gpu-{i:02d}: {478 if i != 5 else 301}.2\n" for i in range(9)), "slow_node"),
+        (
+            "index, clocks.current.sm [MHz], temperature.gpu\n"
+            + "".join(f"{g}, {1980 if g != 5 else 830} MHz, 60\n" for g in range(8)),
+            "straggler",
+        ),
+        ("provider: tcp\n    fabric: 10.0.0.0/24\nprovider: udp\n", "ofi_provider_tcp"),
+        (
+            "".join(
+                f"[n:1] MCW rank {r} bound to socket 0[core {r}[hwt 0]]: [{'./' * r}B/././.]\n"
+                for r in range(4)
+            ),
+            "cpu_binding",
+        ),
+        (
+            "nvidia-fabricmanager.service - NVIDIA fabric manager service\n   Loaded: loaded\n"
+            "   Active: failed (Result: exit-code)\n",
+            "nvls_fabric_manager",
+        ),
+        (
+            'containers:\n- name: x\n  env:\n  - name: NCCL_P2P_DISABLE\n    value: "1"\n',
+            "p2p_disabled",
+        ),
+    ],
+)
+def test_a_cause_is_named_whichever_tool_and_version_says_so(text, cause):
+    assert first(text) == cause
+
+
+def test_ranks_that_wait_are_no_cause_where_the_network_reports_an_error():
+    lost = message(
+        "NET/IB : Got completion with error 12, opcode 0, len 0, vendor err 129", level="WARN"
+    )
+    waits = "".join(
+        f"[E ProcessGroupNCCL.cpp:828] [Rank {rank}] Watchdog caught collective operation timeout: "
+        f"WorkNCCL(SeqNum=5, OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 1800004 milliseconds before timing out.\n"
+        for rank in range(7)
+    )
+    ranks = message("comm 0x1 rank 0 nranks 8 cudaDev 0 busId 1b000 - Init COMPLETE")
+    assert first(ranks + waits) == "rank_absent"
+    assert first(ranks + lost + waits) == "rails_down"
+
+
+def test_a_variable_of_a_run_that_went_well_is_a_way_around():
+    direct = "".join(message(f"Channel 0{c}/0 : 0[0] -> 1[1] via P2P/CUMEM") for c in range(2))
+    hangs = direct + "No available shared memory broadcast block found in 60 seconds.\n"
+    rows = "".join(
+        f"{2**p} {2**p // 4} float sum -1 {2**p / 14e3:.1f} 14.00 14.00 0\n" for p in range(23, 28)
+    )
+    works = (
+        "$ NCCL_P2P_DISABLE=1 ./all_reduce_perf -g 2\n# size count type redop root time algbw busbw #wrong\n"
+        + rows
+    )
+    kernel = "BOOT_IMAGE=/vmlinuz root=/dev/sda ro\niommu: Default domain type: Translated\n"
+    assert first(works) == "p2p_disabled"
+    assert first(hangs=hangs, works=works, kernel=kernel) == "iommu"
+
+
+def test_two_causes_of_which_one_explains_the_other_do_not_weaken_each_other():
+    pair = (
+        "Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_1:1, curr state INIT, next state RTR, "
+        "local GID index 3, local GID fe80::1, remote GID ::ffff:10.0.0.2"
+    )
+    using = "NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE [RO]; OOB eth0:10.1.1.1<0>"
+    (found, *_) = fl.doctor(message(using) + message(pair, level="WARN")).suspects
+    assert (found.cause_id, found.sure) == ("gid_index", 0.92)
