@@ -143,6 +143,14 @@ def test_a_file_that_is_lost_or_changed_is_found(tmp_path):
             upgrade.look_for_files({gone: b"mine"}, Log(file))
 
 
+def test_before_the_first_release_there_is_no_earlier_one(setting, monkeypatch):
+    monkeypatch.setattr(upgrade, "git", lambda *words, **more: "")
+    assert upgrade.last_release() == ""
+    with (setting.folder / "log").open("w") as file:
+        said = upgrade.upgraded("the release before", setting, Log(file))
+    assert "no version has a tag" in said
+
+
 def test_a_checkout_without_history_is_not_red():
     with pytest.raises(NotRun):
         upgrade.git("rev-parse", "--verify", "no-such-commit")

@@ -159,6 +159,9 @@ def installed(
     if not (setting.folder / "dist").is_dir():
         raise Failed("there is no package to install; the step packages has to come first")
     package = only(setting.folder / "dist", ending)
+    built = package.name.removesuffix(ending).split("-")[1]
+    if built != version():
+        raise Failed(f"the package is of version {built}; the step packages has to run again")
     place = setting.folder / f"{kind}-{python_version}"
     empty = setting.folder / f"{kind}-{python_version}-empty"
     for folder in (place, empty):

@@ -37,11 +37,9 @@ def git(*words: str, cwd: Path = ROOT) -> str:
 
 
 def last_release() -> str:
-    """Return the newest tag before today's commit."""
+    """Return the newest tag before today's commit; empty before the first release."""
     tags = git("tag", "--merged", "HEAD", "--no-contains", "HEAD", "--sort=-creatordate")
-    if not tags:
-        raise NotRun("no earlier version has a tag")
-    return tags.splitlines()[0]
+    return tags.partition("\n")[0]
 
 
 def first_with(text: str, *places: str) -> str:
