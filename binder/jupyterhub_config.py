@@ -71,8 +71,10 @@ c.Spawner.environment = {
     # Two cores for a class: a library that starts threads of its own gains nothing there.
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
-    # glibc keeps freed memory for each thread; with one arena more of it goes back.
+    # What a cell has freed goes back to the system. By itself glibc keeps up to 64 MiB, and more for each thread.
     "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(4 * 2**20),
+    "MALLOC_TRIM_THRESHOLD_": str(4 * 2**20),
 }
 c.Spawner.args = [
     # An idle kernel ends after two hours, also below an open page, and a server without kernels half an hour later.
