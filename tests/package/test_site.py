@@ -217,6 +217,23 @@ def test_links_to_other_lessons_lead_to_their_pages():
     assert output["data"]["text/html"] == '<a href="31b_y.html">next</a>'
 
 
+def test_a_picture_keeps_its_words_and_its_look_in_fewer_bytes():
+    svg = """<svg>
+ <g>
+  <path d="M 120.816002 0.5
+L 7.123456 9
+" style="fill: none"/>
+  <text style="font-size: 8.52px; font-family: system-ui, -apple-system, 'Segoe UI', sans-serif; fill: red" \
+x="1.23456">0.123456 s</text>
+ </g>
+</svg>"""
+    made = pages.small(svg)
+    assert made == (
+        '<svg><g><path d="M 120.81 0.5 L 7.12 9" style="fill: none"/>'
+        '<text style="font-size: 8.52px; fill: red" x="1.23">0.123456 s</text></g></svg>'
+    )
+
+
 def test_links_to_what_is_no_page_are_words():
     known = {"docs/install.md", "docs/img/a.png"}
     source = "[one](install.md#make) `[two](x.py)` [three](../x.py) ![four](img/a.png) [five](https://a.b)"

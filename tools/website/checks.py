@@ -53,8 +53,9 @@ class Page(html.parser.HTMLParser):
             self.links.append(str(given["href"]))
         if tag in ("img", "script", "source") and given.get("src"):
             self.loads.append(str(given["src"]))
-        if tag == "link" and given.get("href") and given.get("rel") != "canonical":
-            self.loads.append(str(given["href"]))
+        if tag == "link" and given.get("href"):
+            fetched = {"stylesheet", "icon", "preload"} & set(str(given.get("rel")).split())
+            (self.loads if fetched else self.links).append(str(given["href"]))
 
 
 def read(site: Path) -> Found:

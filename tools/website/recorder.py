@@ -34,7 +34,7 @@ from fabriclab.views.live.controls import Choice, Slider, ladder_of
 
 MOST_STATES = 150  # of a view
 MOST_SECONDS = 3.0  # that the states of a view may take to compute
-MOST_BYTES = 220_000  # of the file of a view; the page of a lesson is to stay below 2 MB
+MOST_BYTES = 330_000  # of the file of a view; the page of a lesson is to stay below 2 MB
 LOG_PLACES = 101  # of a logarithmic slider, as card.js has them
 PROBES = 3  # states that are computed to see how long one takes
 
