@@ -35,6 +35,8 @@ GREEN, RED, MISSING = "green", "red", "not run"
 MARKED = {
     "Binder": "tests/package/test_binder.py",
     "JupyterHub": "tests/browser/test_hub.py",
+    "JupyterHub, a class of fifty": "tests/browser/test_hub_load.py",
+    "mutants of the solutions": "tests/exercises/test_mutants.py",
     "nbgrader": "tests/exercises/test_nbgrader.py",
     "lessons in every look": "tests/browser/test_lab.py",
 }
@@ -50,6 +52,7 @@ STEPS = (
     Step("notebooks", make("notebooks")),
     Step("suite", make("suite")),
     Step("timed tests", make("timed")),
+    Step("site", make("site")),
     *(Step(name, make("marked", f"TESTS={file}")) for name, file in MARKED.items()),
     Step("other release tests", make("marked", f"TESTS={OTHERS}")),
     *(Step(f"tests, Python {v}", make_under(v, "unit")) for v in VERSIONS),
