@@ -224,7 +224,8 @@ def test_a_test_is_taken_by_keyboard_and_each_turn_is_announced(page):
         assert page.evaluate("document.activeElement.closest('.fl-card') !== null")
 
 
-def test_the_end_of_a_test_is_announced():
+def test_the_end_of_a_test_is_announced(monkeypatch, tmp_path):
+    monkeypatch.setenv("FABRICLAB_PROGRESS", str(tmp_path / "progress.json"))
     form = sitting._ExamForm(sitting._Test("end"))
     while form.drawn is not None:
         form.answer(form.drawn.truth if form.drawn.options else form.drawn.key)
