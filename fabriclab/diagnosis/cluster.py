@@ -153,9 +153,9 @@ def _nics(case: Case) -> Iterator[Fact]:
 def _rates(case: Case) -> Iterator[Fact]:
     """Yield the rate of a NIC: the fastest, since a slower one is a fault, not the order."""
     found: list[tuple[float, Line, str]] = []
-    for line in case.kinds_of_lines_with("running on p4d"):
-        found.append((_P4D, line, "instance that the plugin names"))
-        break
+    instance = next(case.kinds_of_lines_with("running on p4d"), None)
+    if instance:
+        found.append((_P4D, instance, "instance that the plugin names"))
     for ports in case.ports.values():
         used = [port for port in case.ports_of_job(ports) if port.up]
         found += [(port.rate, port.line, "rate of a port") for port in used]

@@ -425,7 +425,7 @@ _NAME = r"((?:[NRM]CCL|FI|GLOO|UCX|OMPI|TORCH|CUDA|HSA|OFI|RCCL)_[A-Z0-9_]+)"
 _VARIABLE = re.compile(r"^\s*(?:export\s+|set\s+|-x\s+|ENV\s+)?" + _NAME + r"=(.*?)\s*$")
 # Within a command: mpirun -x A=1 -x B=2, docker run -e A=1, A=1 B=2 program.
 _IN_COMMAND = re.compile(r"(?:^|\s)" + _NAME + r"=(\"[^\"]*\"|'[^']*'|[^\s;\\]*)")
-_BEFORE = re.compile(r"(?:(?:-x|-e|--env|-genv|export|env)[ =]+|^(?:[$#>%]\s*)?(?:\w+=\S*\s+)*)$")
+_BEFORE = re.compile(r"(?:(?:-x|-e|--env|-genv|export|env)[ =]+|^(?:[$>%]\s*)?(?:\w+=\S*\s+)*)$")
 _YAML = re.compile(r"^\s*(?:-\s*)?[\"']?" + _NAME + r"[\"']?\s*:\s*[\"']?([^\s\"',#]+)[\"']?,?\s*$")
 _YAML_NAME = re.compile(r"^\s*(?:-\s*)?name:\s*[\"']?" + _NAME + r"[\"']?\s*$")
 _YAML_VALUE = re.compile(r"^\s*value:\s*[\"']?([^\s\"'#]+)[\"']?\s*$")
@@ -439,10 +439,12 @@ def variables(source: Source) -> Iterator[HostVariable]:
         if found and len(_IN_COMMAND.findall(text)) < 2:
             # In a script a value may be followed by a comment, the next command, or a line end that does not count.
             value = re.split(r"\s+[#\\]|\s*;|\\$", found[2])[0].strip()
+            if not value.startswith(("'", '"')):
+                value = value.partition(" ")[0]  # what follows is the program
             yield HostVariable(found[1], value.strip("\"'"), line)
             continue
-        if "CCL WARN" in text:  # what a library advises is not set
-            continue
+        if "CCL WARN" in text or text.lstrip().startswith("#"):
+            continue  # what a library advises, or a comment, is not set
         given = _YAML.match(text)
         named = _YAML_NAME.match(text)
         if given:

@@ -207,7 +207,8 @@ def _got_around(case: Case, cause: str, where: Line | None) -> bool:
         return False
     went_well = {table.name for table in case.measured}
     failed = {each.file for each in case.waits} | {each.line.file for each in case.timeouts}
-    failed |= {each.line.file for each in (*case.completions, *case.queue_pairs)}
+    failed |= {each.line.file for each in case.completions}
+    failed |= {each.line.file for each in case.queue_pairs}
     if case.failure:
         failed.add(case.failure.file)
     return where.file in went_well and bool(failed - went_well)

@@ -401,7 +401,7 @@ def read_nodes(source: Source) -> list[NodeFigure]:
     source : Source
         A file or text.
     """
-    found = []
+    found: list[NodeFigure] = []
     for place, line in enumerate(source.lines):
         if place > _BEFORE_PAIRS and not found:
             break
