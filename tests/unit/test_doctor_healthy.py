@@ -122,7 +122,7 @@ def efa():
     lines += start(
         hosts,
         8,
-        "NET/OFI Running on P4d platform, Setting NCCL_TOPO_FILE environment variable to /opt/aws-ofi-nccl/p4d-24xl-topo.xml",  # noqa: E501
+        "NET/OFI Running on P4d platform, Setting NCCL_TOPO_FILE environment variable to /usr/share/aws-ofi-nccl/xml/p4d-24xl-topo.xml",  # noqa: E501
         "NET/OFI Selected Provider is efa (found 4 nics)",
         "NET/Plugin: Failed to find ncclCollNetPlugin_v6 symbol.",
         "Using network AWS Libfabric",
