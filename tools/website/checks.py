@@ -4,6 +4,7 @@ import getpass
 import html.parser
 import re
 import socket
+import tempfile
 import urllib.parse
 from pathlib import Path
 from typing import NamedTuple
@@ -130,7 +131,8 @@ def _dead(site: Path, name: str, page: Page, parsed: dict[str, Page]) -> list[st
 def _private(site: Path) -> list[str]:
     """Return a sentence for each file that names a place of the building machine."""
     host = socket.gethostname()
-    words = {str(ROOT), str(Path.home()) + "/", "/tmp/"} | ({host} if len(host) > 5 else set())
+    folders = {str(ROOT), f"{Path.home()}/", f"{tempfile.gettempdir()}/"}
+    words = folders | ({host} if len(host) > 5 else set())
     if len(getpass.getuser()) > 5:
         words.add(getpass.getuser())
     problems = []
