@@ -176,7 +176,8 @@ class Kernel:
         first = None
         self.line.send(json.dumps(asked, default=json_default))
         cell["outputs"] = []
-        while True:
+        idle = replied = False
+        while not (idle and replied):
             message = self.line.recv()
             if isinstance(message, bytes):
                 continue  # the numbers of a live view
@@ -192,9 +193,16 @@ class Kernel:
                 first = first or time.monotonic() - begun
                 content.pop("transient", None)
                 cell["outputs"].append({"output_type": kind, **content})
+            elif kind == "execute_reply":
+                replied = True
+                if content["status"] != "ok":  # an error of the library shows itself in its own way
+                    raise CellFailed(
+                        f"{cell['id']}: {content.get('ename')}: {content.get('evalue')}"
+                    )
             elif kind == "status" and content["execution_state"] == "idle":
-                took = time.monotonic() - begun
-                return first or took, took
+                idle = True
+        took = time.monotonic() - begun
+        return first or took, took
 
     def close(self):
         """Close the connection; the kernel stays."""
