@@ -88,7 +88,7 @@ def execute(book: Path, views: Path, desk: Path, work: Path) -> Any:
     nb = nbformat.read(book, as_version=nbformat.NO_CONVERT)
     nb.cells.insert(0, nbformat.v4.new_code_cell(START.format(folder=str(views))))
     shutil.rmtree(views, ignore_errors=True)
-    progress = work / "progress" / f"{book.stem}.json"
+    progress = work / "progress" / book.stem / "fabriclab-progress.json"
     progress.parent.mkdir(parents=True, exist_ok=True)
     progress.unlink(missing_ok=True)
     # The guard keeps the kernel from the network, as in the tests.

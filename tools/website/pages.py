@@ -30,7 +30,7 @@ PLACES = re.compile(r' (d|x|y|transform|points)="([^"]*)"')
 FONT = re.compile(r"font-family: system-ui, -apple-system, 'Segoe UI', sans-serif;? ?")
 BOOK = re.compile(r'href="((?!https?:)[\w./-]+)\.ipynb(#[^"]*)?"')
 # The file of progress of a run for the site, or for `make notebooks`, on the machine that builds.
-PLACE = re.compile(r"/[\w./-]*/build/(?:website/progress|executed)/[\w.-]+\.json")
+PLACE = re.compile(r"/[\w./-]*/build/(?:website/progress|executed)/[\w./-]+\.json")
 SCHEME = re.compile(r"[a-z]+:|#")
 
 

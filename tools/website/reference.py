@@ -67,11 +67,11 @@ def _described(place: str, name: str) -> str:
         shown = {where: public for public, where in modules().items()}
         if value.__name__ in shown:
             page = shown[value.__name__]
-            return f".. py:data:: {full}\n\n   The module :doc:`fl.{page} <{page}>`.\n"
+            return f".. py:data:: {name}\n   :module: {place}\n\n   The module :doc:`fl.{page} <{page}>`.\n"
         inner = "\n".join(
             _described(value.__name__, public) for public in getattr(value, "__all__", ())
         )
-        return f".. py:data:: {full}\n\n   A module, with the names that follow.\n\n{inner}"
+        return f".. py:data:: {name}\n   :module: {place}\n\n   A module, with the names that follow.\n\n{inner}"
     if isinstance(value, type) and issubclass(value, BaseException):
         return f".. autoexception:: {full}\n"
     if isinstance(value, type):
@@ -79,5 +79,5 @@ def _described(place: str, name: str) -> str:
     if inspect.isroutine(value) or hasattr(value, "__wrapped__"):
         return f".. autofunction:: {full}\n"
     if typing.get_origin(value) is not None or isinstance(value, types.UnionType):
-        return f".. py:data:: {full}\n\n   The type ``{value}``.\n"
-    return f".. py:data:: {full}\n\n   A value of the type ``{type(value).__name__}``.\n"
+        return f".. py:data:: {name}\n   :module: {place}\n\n   The type ``{value}``.\n"
+    return f".. py:data:: {name}\n   :module: {place}\n\n   A value of the type ``{type(value).__name__}``.\n"
