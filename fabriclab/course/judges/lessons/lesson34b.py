@@ -15,7 +15,7 @@ Batch = tuple[int, float, float, float]
 Sending = Callable[[int, float, float, float], Any]
 
 # A token of DeepEP's low-latency dispatch: 7,168 numbers of a byte, a scale of 4 B for each 128, and 16 B more.
-# source: deepseek-ai/DeepEP, tests/test_low_latency.py (num_fp8_bytes)
+# source: deepseek-ai/DeepEP, tests/legacy/test_low_latency.py (num_fp8_bytes)
 TOKEN = 7168 + 7168 // 128 * 4 + 16
 
 
