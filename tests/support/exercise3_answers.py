@@ -940,6 +940,7 @@ WRONG_E |= {
     "result not handed over": but("ex3-e", ("    node.result(mr.buf)\n", "")),
     "never ends": but("ex3-e", ("node.store(mr.buf + added + 8 * w, steps[w])", "pass")),
 }
+COPIES_AS_A_LIST = but("ex3-f", ('"copies": len(path["copies"])', '"copies": path["copies"]'))
 WRONG_F = {
     "each copy waits for the whole": but(
         "ex3-f", ("    pieces = int(np.ceil(size / chunk))", "    pieces = 1")
