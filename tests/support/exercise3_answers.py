@@ -673,6 +673,13 @@ WRONG_A = {
             "attr.dest_qp_num, attr.qp_access_flags = qp.qp_num, rights",
         ),
     ),
+    "pair lets nobody in": but(
+        "ex3-a",
+        (
+            "attr.dest_qp_num, attr.qp_access_flags = number, rights",
+            "attr.dest_qp_num = number",
+        ),
+    ),
     "never ends": but("ex3-a", ("    node.tell(node.peer, [", "    str(["))
     .replace("    str([", "    keys = [")
     .replace("mr.rkey])", "mr.rkey]"),

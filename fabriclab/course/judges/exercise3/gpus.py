@@ -347,7 +347,7 @@ class PlanPart(QuestionPart):
         return Planned(Plan(int(nic), mechanism), *self.counted(value))
 
     def counted(self, value: Mapping[str, Any]) -> tuple[int, float, float]:
-        """Return the errno, the copies and the bytes that a dict tells; what this part does not judge may be anything."""
+        """Return the errno, the copies and the bytes that a dict tells; what is not judged here may be anything."""
         raise NotImplementedError
 
     def written(self, case: int, answer: Any = None) -> str:
