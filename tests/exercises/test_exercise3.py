@@ -122,6 +122,7 @@ def test_there_are_enough_of_both():
         ("ex3-e", answers.WRONG_E["failed completion ignored"], 22 / 28),
         ("ex3-f", answers.only("ex3-f", "took"), 4 / 20),
         ("ex3-f", answers.WRONG_F["copy by the NIC forgotten"], 16 / 20),
+        ("ex3-f", answers.COPIES_AS_A_LIST, 16 / 20),
         ("ex3-f", answers.WRONG_F["always through the host"], 10 / 20),
         ("ex3-f", answers.WRONG_F["one call only"], 10 / 20),
         ("ex3-f", answers.WRONG_F["refusal not told"], 10 / 20),
@@ -130,6 +131,12 @@ def test_there_are_enough_of_both():
 )
 def test_parts_of_a_question_count_as_the_text_states(id, code, part):
     assert verdict(id, code).part == pytest.approx(part)
+
+
+def test_an_entry_of_a_plan_that_is_no_number_is_named():
+    assert '"copies" must be one number' in " ".join(
+        verdict("ex3-f", answers.COPIES_AS_A_LIST).said
+    )
 
 
 def test_a_request_that_failed_is_told_by_its_names():

@@ -673,6 +673,13 @@ WRONG_A = {
             "attr.dest_qp_num, attr.qp_access_flags = qp.qp_num, rights",
         ),
     ),
+    "pair lets nobody in": but(
+        "ex3-a",
+        (
+            "attr.dest_qp_num, attr.qp_access_flags = number, rights",
+            "attr.dest_qp_num = number",
+        ),
+    ),
     "never ends": but("ex3-a", ("    node.tell(node.peer, [", "    str(["))
     .replace("    str([", "    keys = [")
     .replace("mr.rkey])", "mr.rkey]"),
@@ -940,6 +947,7 @@ WRONG_E |= {
     "result not handed over": but("ex3-e", ("    node.result(mr.buf)\n", "")),
     "never ends": but("ex3-e", ("node.store(mr.buf + added + 8 * w, steps[w])", "pass")),
 }
+COPIES_AS_A_LIST = but("ex3-f", ('"copies": len(path["copies"])', '"copies": path["copies"]'))
 WRONG_F = {
     "each copy waits for the whole": but(
         "ex3-f", ("    pieces = int(np.ceil(size / chunk))", "    pieces = 1")

@@ -337,20 +337,18 @@ class PlanPart(QuestionPart):
         if not isinstance(value, dict) or not all(key in value for key in _KEYS):
             raise Misread(message(3, "plan.kind", keys=", ".join(_KEYS), got=brief(value)))
         most = self.halves[case].server.nics - 1
-        nic = number(value["nic"], "")
+        nic = _entry(value, "nic")
         if nic not in range(most + 1):
             raise Misread(message(3, "plan.nic", most=most, got=brief(value["nic"])))
         mechanism = str(value["mechanism"]).strip().lower()
         mechanism = _OTHER_WORDS.get(mechanism, mechanism)
         if mechanism not in _MECHANISMS:
             raise Misread(message(3, "plan.mechanism", got=brief(value["mechanism"])))
-        refused = value["refused"] or 0
-        return Planned(
-            Plan(int(nic), mechanism),
-            int(number(refused, "")),
-            number(value["copies"], ""),
-            number(value["host"], "size"),
-        )
+        return Planned(Plan(int(nic), mechanism), *self.counted(value))
+
+    def counted(self, value: Mapping[str, Any]) -> tuple[int, float, float]:
+        """Return the errno, the copies and the bytes that a dict tells; what is not judged here may be anything."""
+        raise NotImplementedError
 
     def written(self, case: int, answer: Any = None) -> str:
         """Write the call with the server as a word."""
@@ -358,8 +356,21 @@ class PlanPart(QuestionPart):
         return f"plan(server, {half.gpu}, {half.size})"
 
 
+def _entry(value: Mapping[str, Any], key: str, kind: str = "") -> float:
+    """Return a number out of a plan; raise Misread, which names the entry, if it is none."""
+    try:
+        return number(value[key], kind)
+    except Misread:
+        raise Misread(message(3, "plan.entry", key=key, got=brief(value[key]))) from None
+
+
 class ChoicePart(PlanPart):
     """The NIC and the mechanism, and the refusal that is told where the transfer goes through the host."""
+
+    def counted(self, value: Mapping[str, Any]) -> tuple[int, float, float]:
+        """Return the errno that a dict tells."""
+        refused = 0 if value["refused"] is None else _entry(value, "refused")
+        return int(refused), math.nan, math.nan
 
     def is_right(self, case: int, answer: Planned) -> bool:
         """Return whether the plan is one of the fastest, is allowed, and tells of a refusal where there was one."""
@@ -456,6 +467,10 @@ def _in_words(plan: Plan) -> str:
 
 class BytesPart(PlanPart):
     """The copies of the planned path, and the bytes that they move through host memory."""
+
+    def counted(self, value: Mapping[str, Any]) -> tuple[int, float, float]:
+        """Return the copies and the bytes that a dict tells."""
+        return 0, _entry(value, "copies"), _entry(value, "host", "size")
 
     def _path(self, case: int, answer: Planned) -> gpudirect.Path:
         half = self.halves[case]

@@ -77,7 +77,9 @@ class Lone(TrainingRun):
 
         rkey = op.wr["rkey"]
         near = pair.node.regions
-        far = self.device.machines[pair.dest[0]].regions
+        there = self.device.machines[pair.dest[0]]
+        far = there.regions
+        at_end = there.pairs.get(pair.dest[1])
         mistake = ""
         if any(op.wr.get("remote_addr") == region.rkey for region in far):
             mistake = "key and address swapped"
@@ -85,6 +87,8 @@ class Lone(TrainingRun):
             mistake = "own key for the peer's"
         elif any(rkey == region.lkey for region in far):
             mistake = "lkey for rkey"
+        elif at_end and not at_end.access & _BY_PEERS:
+            mistake = "pair lets nobody in"
         return [(mistake, sentence)]
 
 
