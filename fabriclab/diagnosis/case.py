@@ -64,6 +64,12 @@ _PROGRESS = re.compile(
 )
 
 
+# A machine whose GPU shares the memory of the processor, by the name of its GPU or of the machine.
+_UNIFIED = ("nvidia gb10", "dgx spark")
+# Source: NVIDIA, DGX Spark user guide: each port is two devices, one for each PCIe link of its ConnectX-7.
+_SPARK_DEVICES = ("rocep1s0f", "roceP2p1s0f")
+
+
 class Understood(NamedTuple):
     """What was understood of a file, in words; ``nothing`` if that is all."""
 
@@ -199,6 +205,22 @@ class Case:
             if most == self.log.ranks
         }
         return 1 < self.log.ranks == len(ranks) and len(self.log.hosts) == 1
+
+    @cached_property
+    def unified_memory(self) -> Line | None:
+        """The line that shows that GPUs share the memory of their processor (GB10), so that GPUDirect RDMA is not there.
+
+        Source: NVIDIA, DGX Spark Porting Guide, CUDA, GPUDirect RDMA.
+        """
+        for word in _UNIFIED:
+            line = next(self.lines_with(word), None)
+            if line:
+                return line
+        for host, of_host in self.log.devices.items():
+            names = [device.name for device in of_host.values()]
+            if all(any(name.startswith(start) for name in names) for start in _SPARK_DEVICES):
+                return self.log.device_lines[host]
+        return None
 
     def ports_of_job(self, ports: Sequence[host_tools.PortState]) -> list[host_tools.PortState]:
         """Return the ports that the job may use: those that its ``NCCL_IB_HCA`` allows, of the link type of most.

@@ -74,6 +74,10 @@ def left_out(diagnosis: Findings) -> list[str]:
     for name in diagnosis.case.unread:
         if name not in shown:
             found.append(text("doctor.unread", name=name))
+    spark = diagnosis.case.unified_memory
+    outside = diagnosis.case.log.outside_channels
+    if spark and outside and not any(channel.gdr for channel in outside):
+        found.append(text("doctor.unified", line=f"{spark.file}:{spark.number}"))
     for line in diagnosis.case.no_rows:
         found.append(text("doctor.no_row", line=f"{line.file}:{line.number}"))
     return found

@@ -243,7 +243,8 @@ def _ruled_out(case: Case) -> set[str]:
         # That no plugin was found is a notice then: the built-in network for RDMA is used.
         excluded |= {"plugin_missing", "fallback_to_sockets"}
     outside = [channel for channel in case.log.outside_channels if channel.network != "Socket"]
-    if outside and all(channel.gdr for channel in outside):
+    if (outside and all(channel.gdr for channel in outside)) or case.unified_memory:
+        # Where GPUs share the memory of the processor, GPUDirect RDMA is not supported, and its absence no fault.
         excluded |= {"gdr_off", "gdr_distance"}
     return excluded
 

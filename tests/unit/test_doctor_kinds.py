@@ -179,3 +179,22 @@ def test_two_causes_of_which_one_explains_the_other_do_not_weaken_each_other():
     using = "NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE [RO]; OOB eth0:10.1.1.1<0>"
     (found, *_) = fl.doctor(message(using) + message(pair, level="WARN")).suspects
     assert (found.cause_id, found.sure) == ("gid_index", 0.92)
+
+
+@pytest.mark.parametrize(
+    "devices",
+    [
+        "[0]rocep1s0f1:1/RoCE [1]roceP2p1s0f1:1/RoCE [RO]; OOB eth0:10.0.0.1<0>",
+        "[0]mlx5_0:1/RoCE [RO]; OOB eth0:10.0.0.1<0>",
+    ],
+)
+def test_gpudirect_is_not_missed_where_the_gpu_shares_the_memory_of_the_processor(devices):
+    log = message(f"NET/IB : Using {devices}") + message(
+        "Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0"
+    )
+    if "P2p" not in devices:
+        assert "gdr_off" in str(fl.doctor(log))
+        log += "#  Rank  0 Group  0 Pid  7 on n1 device  0 [000f:01:00] NVIDIA GB10\n"
+    page = str(fl.doctor(log))
+    assert "gdr_off" not in page and "modprobe" not in page
+    assert "Porting Guide" in page
