@@ -64,6 +64,14 @@ _PROGRESS = re.compile(
 )
 
 
+# What the library and the tests print at their end.
+_LAST_WORDS = (
+    "destroy complete",
+    "abort complete",
+    "avg bus bandwidth",
+    "test concluded",
+    "elapsed time",
+)
 # A machine whose GPU shares the memory of the processor, by the name of its GPU or of the machine.
 _UNIFIED = ("nvidia gb10", "dgx spark")
 # Source: NVIDIA, DGX Spark user guide: each port is two devices, one for each PCIe link of its ConnectX-7.
@@ -166,6 +174,20 @@ class Case:
             if any(_ENDED_WELL.search(line.text) for line in self.kinds_of_lines_with(word)):
                 return True
         return False
+
+    @cached_property
+    def end_unknown(self) -> bool:
+        """Whether a run has begun by its log, and no line shows that it came to its end, got on or measured anything."""
+        if self.measured or self.ended_well or self.progress:
+            return False
+        if self.waits:
+            return True
+        ends = [calls[-1].number for group in self.log.calls_of_ranks for calls in group.values()]
+        if len(set(ends)) > 1:
+            return True
+        return bool(self.log.messages) and not any(
+            next(self.lines_with(word), None) for word in _LAST_WORDS
+        )
 
     @cached_property
     def completions(self) -> list[Completion]:

@@ -87,6 +87,8 @@ def no_suspect(diagnosis: Findings) -> list[str]:
     """Return what to say if there is no suspect: whether the run is slow, and which files would tell more."""
     slow = [each for each in diagnosis.comparisons if each.rows and each.rows[-1].state == "below"]
     lines = [text("doctor.slow" if slow else "doctor.none")]
+    if not slow and diagnosis.case.end_unknown:
+        lines = [text("doctor.cannot_tell")]
     missing = []
     if not diagnosis.case.log.messages:
         missing.append("NCCL_DEBUG=INFO")

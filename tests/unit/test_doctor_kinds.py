@@ -198,3 +198,40 @@ def test_gpudirect_is_not_missed_where_the_gpu_shares_the_memory_of_the_processo
     page = str(fl.doctor(log))
     assert "gdr_off" not in page and "modprobe" not in page
     assert "Porting Guide" in page
+
+
+def calls(rank, *recorded, end=""):
+    """Return what a rank of two records of its calls: kind, count and type of each."""
+    address = f"0x55{rank}0"
+    said = [f"ncclCommInitRank comm {address} rank {rank} nranks 2 cudaDev 0 commId 0x77 - Init START"]
+    for number, (kind, count, datatype) in enumerate(recorded, 0x5C8):
+        said.append(
+            f"{kind}: opCount {number:x} sendbuff 0x7e recvbuff 0x7f count {count} datatype {datatype} "
+            f"op 0 root 0 comm {address} [nranks=2] stream 0x56"
+        )
+    text = "".join(message(each, host=f"n{rank}") for each in [*said, *([end] if end else [])])
+    return text
+
+
+SAME = (("AllReduce", 64, 7), ("Broadcast", 64, 7))
+
+
+@pytest.mark.parametrize("odd", [("Broadcast", 24084544, 7), ("AllGather", 64, 7), ("Broadcast", 64, 9)])
+def test_calls_that_ranks_record_are_held_against_each_other(odd):
+    found = fl.doctor(calls(0, *SAME), calls(1, SAME[0], odd)).suspects
+    assert found[0].cause_id == "collective_mismatch"
+    assert "call 1481" in found[0].evidence  # 0x5c9
+
+
+@pytest.mark.parametrize("end", ["", "comm 0x5500 rank 0 nranks 2 cudaDev 0 - Destroy COMPLETE"])
+def test_a_run_without_an_end_is_not_called_healthy(end):
+    found = fl.doctor(calls(0, *SAME, end=end), calls(1, *SAME, end=end))
+    causes = [suspect.cause_id for suspect in found.suspects]
+    assert causes == (["none_healthy"] if end else [])
+    assert ("cannot tell" in str(found)) == (not end)
+
+
+def test_records_of_calls_that_end_apart_do_not_show_health():
+    end = "comm 0x5500 rank 0 nranks 2 cudaDev 0 - Destroy COMPLETE"
+    found = fl.doctor(calls(0, *SAME, end=end), calls(1, SAME[0]))
+    assert not found.suspects and "cannot tell" in str(found)

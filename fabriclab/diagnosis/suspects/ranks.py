@@ -8,6 +8,7 @@ import numpy as np
 
 from fabriclab.diagnosis.case import Case
 from fabriclab.diagnosis.host_tools import Timeout
+from fabriclab.diagnosis.nccl_log import Call
 from fabriclab.diagnosis.suspicion import Suspicion
 from fabriclab.registry import register
 
@@ -72,6 +73,56 @@ def calls_that_differ(case: Case) -> Iterator[Suspicion]:
     else:
         why = "all that print wait in the same call"
         yield Suspicion("rank_absent", min(0.5, most), first.line, why)
+
+
+@register("suspect", "records of calls")
+def records_of_calls(case: Case) -> Iterator[Suspicion]:
+    """Suspect different collectives if ranks record calls of one number that differ in kind, type, count or root.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    for group in case.log.calls_of_ranks:
+        by_number: dict[int, dict[int, list[Call]]] = {}
+        for rank, calls in group.items():
+            for call in calls:
+                by_number.setdefault(call.number, {}).setdefault(rank, []).append(call)
+        for number in sorted(by_number):
+            of_rank = by_number[number]
+            if len(of_rank) < 2 or len({len(calls) for calls in of_rank.values()}) > 1:
+                continue  # several calls of a group have one number, and a torn line may hide some
+            found = _odd_call(of_rank)
+            if found:
+                rank, call, usual = found
+                here, there = _recorded(call), _recorded(usual)
+                why = f"call {number} is {here} on rank {rank}, and {there} on others"
+                yield Suspicion("collective_mismatch", 0.93, call.line, why)
+                return
+
+
+def _odd_call(of_rank: dict[int, list[Call]]) -> tuple[int, Call, Call] | None:
+    """Return a rank whose call is another than that of most ranks, with both calls; None if all are alike."""
+    for place in range(len(next(iter(of_rank.values())))):
+        calls = {rank: calls[place] for rank, calls in sorted(of_rank.items())}
+        counts = Counter(_what(call) for call in calls.values())
+        usual = counts.most_common(1)[0][0]
+        example = next(call for call in calls.values() if _what(call) == usual)
+        for rank, call in calls.items():
+            if _what(call) != usual:
+                return rank, call, example
+    return None
+
+
+def _what(call: Call) -> tuple[str, int, int, int]:
+    """Return what all ranks must have in common in a call."""
+    return call.kind, call.elements, call.datatype, call.root
+
+
+def _recorded(call: Call) -> str:
+    """Return a recorded call in words."""
+    return f"{call.kind} (count {call.elements}, datatype {call.datatype}, root {call.root})"
 
 
 def _call(number: int, kind: str, elements: int) -> str:
