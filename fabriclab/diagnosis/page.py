@@ -162,7 +162,7 @@ def suspect_facts(suspect: Suspect, diagnosis: Findings) -> list[tuple[str, str]
         facts.append(("doctor.why", suspect.why))
     because = "doctor.means" if suspect.cause_id == HEALTHY else "doctor.because"
     facts.append((because, cause_words(suspect.cause_id, "because")))
-    facts.append(("doctor.action", cause_words(suspect.cause_id, "action")))
+    facts.append(("doctor.action", suspect.action))
     setting = suspect.typed
     if setting:
         facts.append(("doctor.setting", setting))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from fabriclab import registry
+from fabriclab.diagnosis.advice import fitted
 from fabriclab.diagnosis.case import Case
 from fabriclab.diagnosis.comparison import Comparison
 from fabriclab.diagnosis.suspects.network import rdma_came_up
@@ -101,6 +102,8 @@ class Suspect(NamedTuple):
         Variables to unset, which the files show to be set.
     also : str
         A setting that helps because of the sign that was seen; empty if there is none.
+    instead, then : str
+        Setting and action in place of those of the cause, because of what the files show; empty to keep those.
     """
 
     cause_id: str
@@ -110,6 +113,8 @@ class Suspect(NamedTuple):
     gain: float
     unset: tuple[str, ...] = ()
     also: str = ""
+    instead: str = ""
+    then: str = ""
 
     @property
     def title(self) -> str:
@@ -119,13 +124,18 @@ class Suspect(NamedTuple):
     @property
     def setting(self) -> str:
         """The variable or command to try; the action where there is none."""
-        return self.typed or cause_words(self.cause_id, "action")
+        return self.typed or self.action
+
+    @property
+    def action(self) -> str:
+        """What to try, and how to confirm it."""
+        return self.then or cause_words(self.cause_id, "action")
 
     @property
     def typed(self) -> str:
         """The variable or command to try, as it is typed; empty where there is none."""
         unset = f"unset {' '.join(self.unset)}" if self.unset else ""
-        parts = (unset, cause_words(self.cause_id, "setting"), self.also)
+        parts = (unset, self.instead or cause_words(self.cause_id, "setting"), self.also)
         return "; ".join(part for part in parts if part)
 
     @property
@@ -190,11 +200,12 @@ def rank(case: Case, comparisons: list[Comparison]) -> list[Suspect]:
     found = []
     for cause, weight in weights.items():
         if weight >= _LEAST:
-            suspicion = strongest[cause]
-            possible = _NO_GAIN if cause in _STOPS else gain
+            suspicion = fitted(case, strongest[cause])
+            possible = _NO_GAIN if cause in _STOPS or not suspicion.gains else gain
             unset = _to_unset(case, cause)
             shown = (suspicion.where, suspicion.why)
-            found.append(Suspect(cause, weight, *shown, possible, unset, suspicion.also))
+            advised = (suspicion.also, suspicion.instead, suspicion.action)
+            found.append(Suspect(cause, weight, *shown, possible, unset, *advised))
     health = _health(case, comparisons, fast, states)
     if health and (fast or not any(suspect.sure > _QUIET for suspect in found)):
         found.append(health)

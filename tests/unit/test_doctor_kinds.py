@@ -235,3 +235,45 @@ def test_records_of_calls_that_end_apart_do_not_show_health():
     end = "comm 0x5500 rank 0 nranks 2 cudaDev 0 - Destroy COMPLETE"
     found = fl.doctor(calls(0, *SAME, end=end), calls(1, SAME[0]))
     assert not found.suspects and "cannot tell" in str(found)
+
+
+def run(rate, **settings):
+    """Return the command and the table of an all-reduce of four ranks with a bus bandwidth [GB/s]."""
+    rows = []
+    for power in (28, 30, 32):
+        time = 2**power * 1.5 / rate / 1e3
+        half = f"{time:.1f} {rate / 1.5:.2f} {rate:.2f} 0"
+        rows.append(f"{2**power} {2**power // 4} float sum -1 {half} {half}")
+    head = "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong"
+    ranks = [f"#  Rank  {rank} Group  0 Pid 7 on n{rank} device  0 [0x1b] NVIDIA B99" for rank in range(4)]
+    given = " ".join(f"-x {name}={value}" for name, value in settings.items())
+    command = f"$ mpirun -np 4 {given} ./all_reduce_perf"
+    return "\n".join([command, *ranks, head, *rows, ""])
+
+
+QPS = "NCCL_IB_QPS_PER_CONNECTION"
+
+
+@pytest.mark.parametrize(
+    ("fast", "setting", "gains"),
+    [
+        ({QPS: 4, "NCCL_IB_ADAPTIVE_ROUTING": 1}, "NCCL_IB_ADAPTIVE_ROUTING=1", True),
+        ({QPS: 4, "NCCL_IB_TC": 41}, f"({QPS}=4 was set in a slow run already)", False),
+        ({QPS: 4}, "unset NCCL_IB_TC", True),
+    ],
+)
+def test_what_differs_between_slow_and_fast_runs_is_the_setting(fast, setting, gains):
+    slow = {QPS: 4, "NCCL_IB_TC": 41}
+    suspects = fl.doctor(a=run(100, **slow), b=run(101, **slow), c=run(180, **fast)).suspects
+    found = next(each for each in suspects if each.cause_id == "hash_collisions")
+    assert found.setting.startswith(setting)
+    assert (found.gain > 1) == gains
+
+
+def test_a_fabric_manager_that_runs_is_not_to_be_started():
+    log = message("Cuda failure 999 'unknown error'", level="WARN", where="transport/nvls.cc:223 ")
+    unit = "● nvidia-fabricmanager.service - NVIDIA fabric manager service\n"
+    for state, advised in (("active (running)", "stop"), ("inactive (dead)", "enable --now")):
+        found = fl.doctor(log, status=f"{unit}     Active: {state} since Fri\n").suspects[0]
+        assert found.cause_id == "nvls_fabric_manager"
+        assert found.setting.startswith(f"systemctl {advised}")
