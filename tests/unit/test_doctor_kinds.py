@@ -277,3 +277,20 @@ def test_a_fabric_manager_that_runs_is_not_to_be_started():
         found = fl.doctor(log, status=f"{unit}     Active: {state} since Fri\n").suspects[0]
         assert found.cause_id == "nvls_fabric_manager"
         assert found.setting.startswith(f"systemctl {advised}")
+
+
+@pytest.mark.parametrize("address", ["", "10.0.1.1/24"])
+def test_a_device_without_an_address_is_given_one_first(address):
+    log = "".join(
+        message("NET/IB : Using [0]mlx5_0:1/RoCE [RO]; OOB eth0:10.0.0.1<0>", host=host)
+        for host in ("n1", "n2")
+    )
+    ports = (
+        "mlx5_0 port 1 ==> ens1 (Up)\nmlx5_1 port 1 ==> ens2 (Up)\n$ ip -br addr\n"
+        f"ens1 UP 10.0.0.1/24\nlo UNKNOWN 127.0.0.1/8 ::1/128\nens2 UP {address} fe80::1/64\n"
+    )
+    found = fl.doctor(log, ports=ports).suspects[0]
+    assert found.cause_id == "one_nic_used"
+    assert "NCCL_IB_HCA=mlx5_0,mlx5_1" in found.setting and "CROSS_NIC" not in found.setting
+    assert ("IPv4 address" in found.why) == ("show_gids" in found.action) == (not address)
+    assert "mlx5_1 of ports is up" in found.why
