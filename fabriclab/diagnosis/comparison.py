@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import NamedTuple
 
@@ -25,6 +25,14 @@ _FULL = 0.9  # of what the NICs of a server carry
 _NEARLY = 0.95  # of the lower end of the band: runs differ by some percent
 _UNCLEAR = 0.85  # of the lower end of the band: above it neither is sure
 _REACHED = 0.8  # of a NIC's rate, which a good all-reduce of a large size reaches
+
+# What the model needs, and logs rarely say.
+_SUPPOSED = {
+    "nics": "how many NICs a server has",
+    "rate": "the rate of a NIC",
+    "transport": "the transport",
+    "fabric": "how the servers are joined",
+}
 
 Estimates = Callable[[str, float], tuner.Estimate]
 
@@ -124,7 +132,9 @@ def compare(case: Case, cluster: System | None = None) -> list[Comparison]:
     cluster : System, optional
         The cluster; found in the files unless given.
     """
-    assumed = cluster is None and "nics" not in facts_of(case)
+    known = facts_of(case)
+    assumed = cluster is None and "nics" not in known
+    supposed = [] if cluster else [words for name, words in _SUPPOSED.items() if name not in known]
     given = cluster is not None
     cluster = cluster or system_of(case)
     models: dict[int, tuple[System, Estimates]] = {}  # by number of servers
@@ -141,6 +151,9 @@ def compare(case: Case, cluster: System | None = None) -> list[Comparison]:
                 models[servers] = (model, estimates(model))
             model, estimated = models[servers]
             found.append(_by_model(table, model, estimated, assumed and model.servers > 1))
+            if supposed and model.nics:
+                by = f"{found[-1].by}; assumed, since no file says: {', '.join(supposed)}"
+                found[-1] = replace(found[-1], by=by)
         else:
             found.append(_by_nics(case, table))
         best = faster.get(id(table))
@@ -256,7 +269,6 @@ def _by_model(
     described = repr(cluster).removeprefix("<System: ").removesuffix(">")
     by = f"the model for {described}"
     if assumed:
-        by += ", whose NICs are those of the usual server, since no file names them"
         if healthy is False and last.measured >= _least(cluster, table.collective, last.size):
             healthy = None
     return Comparison(table, tuple(rows), by, healthy, binds, gain, note)

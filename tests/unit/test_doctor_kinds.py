@@ -1,5 +1,7 @@
 """What the doctor takes for a cause and what for a consequence, in the words of several versions of the tools."""
 
+import json
+
 import pytest
 
 import fabriclab as fl
@@ -294,3 +296,42 @@ def test_a_device_without_an_address_is_given_one_first(address):
     assert "NCCL_IB_HCA=mlx5_0,mlx5_1" in found.setting and "CROSS_NIC" not in found.setting
     assert ("IPv4 address" in found.why) == ("show_gids" in found.action) == (not address)
     assert "mlx5_1 of ports is up" in found.why
+
+
+def test_a_group_is_told_which_of_its_directions_lack_a_rule():
+    tcp = {"IpProtocol": "tcp", "IpRanges": [{"CidrIp": "10.0.0.0/8"}]}
+    out = {"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}
+    group = {"GroupId": "sg-1", "IpPermissions": [tcp], "IpPermissionsEgress": [out]}
+    text = json.dumps({"SecurityGroups": [group]}, indent=1)
+    found = fl.doctor(groups=text).suspects[0]
+    assert found.cause_id == "firewall"
+    assert '"IpProtocol": "tcp"' in found.where.text
+    assert "no inbound and no outbound rule" in found.why
+    assert "in: tcp (10.0.0.0/8); out: all protocols (0.0.0.0/0)" in found.why
+
+
+UNEVEN = message("NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE [RO]", host="n1") + message(
+    "NET/IB : Using [0]mlx5_1:1/RoCE [RO]", host="n2"
+)
+APART = message(
+    "Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_0:1, curr state INIT, next state RTR, "
+    "local GID index 3, local GID ::ffff:10.0.0.2, remote GID ::ffff:10.9.1.3",
+    level="WARN",
+)
+GIDS = "mlx5_1\t1\t3\t0000:0000:0000:0000:0000:ffff:0a09:010{n}\t10.9.1.{n}  \tv2\tens2\n"
+
+
+def test_hosts_with_other_numbers_of_devices_are_no_dead_rails_unless_a_port_is_down():
+    found = fl.doctor(UNEVEN + APART, a=GIDS.format(n=2), b=GIDS.format(n=3)).suspects
+    assert found[0].cause_id == "wrong_hca"
+    assert found[0].setting == "NCCL_IB_HCA=mlx5_1"
+    assert all(each.sure < 0.5 for each in found if each.cause_id == "rails_down")
+    down = "mlx5_0 port 1 ==> ens1 (Down)\nmlx5_1 port 1 ==> ens2 (Up)\nmlx5_2 port 1 ==> ens3 (Up)\n"
+    assert fl.doctor(UNEVEN, ports=down).suspects[0].cause_id == "rails_down"
+
+
+def test_what_no_file_says_of_the_cluster_is_marked_as_assumed():
+    table = run(300).replace("NVIDIA B99", "NVIDIA H100 80GB HBM3")
+    nics = message("NET/IB : Using [0]mlx5_0:1/IB [RO]")
+    page = str(fl.doctor(table + nics))
+    assert "assumed, since no file says: the rate of a NIC, how the servers are joined" in page

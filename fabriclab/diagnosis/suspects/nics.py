@@ -189,8 +189,10 @@ def ports_that_are_down(case: Case) -> Iterator[Suspicion]:
     case : Case
         What the files say.
     """
+    some_down = False
     for file, of_file in case.ports.items():
         ports = case.ports_of_job(of_file)
+        some_down = some_down or any(not port.up for port in ports)
         down = [port for port in ports if not port.up]
         if not down or len(down) == len(ports):
             continue
@@ -205,12 +207,12 @@ def ports_that_are_down(case: Case) -> Iterator[Suspicion]:
     if len(set(counts.values())) > 1:
         host = min(counts, key=lambda each: counts[each])
         most = max(counts.values())
-        yield Suspicion(
-            "rails_down",
-            0.8,
-            case.log.device_lines[host],
-            f"{host} has {counts[host]} NICs where others have {most}",
-        )
+        several = "NIC" if counts[host] == 1 else "NICs"
+        why = f"{host} uses {counts[host]} {several}, others {most}"
+        if not some_down:
+            why += "; no file shows a port that is down"
+        where = case.log.device_lines[host]
+        yield Suspicion("rails_down", 0.8 if some_down else 0.45, where, why)
 
 
 @register("suspect", "rates of ports")
