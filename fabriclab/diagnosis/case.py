@@ -34,6 +34,7 @@ from fabriclab.diagnosis.tables import (
     read_pairs,
     read_perftest,
 )
+from fabriclab.diagnosis.trials import Trial, read_trials
 from fabriclab.gpudirect.rdma_ports import scan_ibv_devinfo, scan_rdma_link
 from fabriclab.gpudirect.tools import Topology, scan_topo
 from fabriclab.importers.lines import Line, Scan, Source, Unread, open_source
@@ -101,6 +102,7 @@ class Case:
     tables: list[BandwidthTable] = field(default_factory=list)
     pairs: list[Pair] = field(default_factory=list)
     nodes: list[NodeFigure] = field(default_factory=list)
+    trials: list[Trial] = field(default_factory=list)
     perftest: list[PerftestRow] = field(default_factory=list)
     gids: dict[str, list[host_tools.Gid]] = field(default_factory=dict)  # by file
     interfaces: dict[str, list[host_tools.Interface]] = field(default_factory=dict)  # by file
@@ -452,13 +454,16 @@ def _take_tables(case: Case, source: Source) -> dict[str, int | None]:
         return {"rows of bandwidth": sum(len(table.sizes) for table in bandwidths.rows)}
     pairs = read_pairs(source)
     nodes = [] if pairs else read_nodes(source)
+    trials = [] if pairs or nodes else read_trials(source)
     headings = headings_without_rows(source)
     case.pairs += pairs
     case.nodes += nodes
+    case.trials += trials
     case.no_rows += headings
     return {
         "pairs of nodes": len(pairs),
         "nodes with a figure": len(nodes),
+        "trials of groups of hosts": len(trials),
         "tables of bandwidth without a row": len(headings),
     }
 

@@ -118,9 +118,11 @@ def _comparison_lines(comparison: Comparison) -> list[str]:
     heading = text("doctor.measured", what=what, file=table.name)
     if not comparison.rows:
         said = text("doctor.reached", rate=f"{table.peak:.3g}")
-        because = comparison.by or text("doctor.unknown")
-        if comparison.healthy:
-            because = text("doctor.fits", by=comparison.by)
+        because = text("doctor.unknown")
+        if comparison.by.startswith("no "):  # why there is no model
+            because = comparison.by
+        elif comparison.by:
+            because = text("doctor.fits" if comparison.healthy else "doctor.held", by=comparison.by)
         return [heading, f"  {said} {because}"]
     largest = max(max(row.measured, row.expected) for row in comparison.rows)
     rows = [("  " + text("doctor.size"), *text("doctor.columns").split("|"), "")]

@@ -281,7 +281,8 @@ def _health(
     wrong = sum(table.wrong for table in case.measured)
     if fast and not wrong:
         best = next(each for each in comparisons if each.healthy)
-        why = f"{best.table.peak:.3g} GB/s at the largest sizes; expected by {best.by}"
+        fits = f"expected by {best.by}" if best.rows else f"that fits {best.by}"
+        why = f"{best.table.peak:.3g} GB/s at the largest sizes; {fits}"
         return Suspect(HEALTHY, _HEALTHY * 0.93, best.table.line, why, 1.0)
     below = any(each.rows and each.rows[-1].state == "below" for each in comparisons)
     if states or wrong or below or case.end_unknown:

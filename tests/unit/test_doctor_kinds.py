@@ -1,5 +1,6 @@
 """What the doctor takes for a cause and what for a consequence, in the words of several versions of the tools."""
 
+import itertools
 import json
 
 import pytest
@@ -335,3 +336,50 @@ def test_what_no_file_says_of_the_cluster_is_marked_as_assumed():
     nics = message("NET/IB : Using [0]mlx5_0:1/IB [RO]")
     page = str(fl.doctor(table + nics))
     assert "assumed, since no file says: the rate of a NIC, how the servers are joined" in page
+
+
+def trials(slow, factor):
+    """Return hosts and a bandwidth [GB/s] of each trial: all groups of three of seven hosts."""
+    found = []
+    for number, group in enumerate(itertools.combinations(range(1, 8), 3)):
+        hosts = [f"node-{n:02d}" for n in group]
+        found.append((hosts, round((370 + number % 5 / 10) * (factor if slow in hosts else 1), 2)))
+    return found
+
+
+def as_lines(rows):
+    return "".join(json.dumps({"ts": "2026-06-02T21:04:11Z", "nodes": h, "busbw_gbps": r}) + "\n" for h, r in rows)
+
+
+def as_csv(rows):
+    return "trial,nodes,busbw\n" + "".join(f'1,"{",".join(h)}",{r}\n' for h, r in rows)
+
+
+def as_table(rows):
+    return "| hosts | time (s) |\n| --- | --- |\n" + "".join(f"| {' '.join(h)} | {1e3 / r} |\n" for h, r in rows)
+
+
+@pytest.mark.parametrize("write", [as_lines, as_csv, as_table])
+@pytest.mark.parametrize(("factor", "named"), [(0.997, True), (0.5, True), (1.0, False)])
+def test_a_list_of_trials_is_grouped_by_host(write, factor, named):
+    found = fl.doctor(trials=write(trials("node-04", factor))).suspects
+    assert [each.cause_id for each in found] == (["slow_node"] if named else [])
+    assert not named or "node-04" in found[0].why
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ("", "one NIC of 400 Gb/s, which carries 384 Gb/s then"),
+        (
+            " 65536 5000 0.00 390.40 0.7\n",
+            "one NIC of which a test of RDMA alone gets 390 Gb/s, which carries 384 Gb/s then",
+        ),
+    ],
+)
+def test_a_measured_rate_is_not_called_the_rate_of_the_nic(facts, words):
+    nic = message("NET/IB : Using [0]mlx5_0:1/IB [RO]")
+    head = " #bytes #iterations BW peak[Gb/sec] BW average[Gb/sec] MsgRate[Mpps]\n"
+    found = fl.doctor(run(48) + nic, write_bw=(head + facts) if facts else None)
+    assert f"48 GB/s at the largest sizes; that fits {words}" in found.suspects[0].why
+    assert f"That fits {words}" in str(found)

@@ -1,5 +1,6 @@
 """Ranks and nodes against each other: calls that differ, one that is missing, one that is slow."""
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from fabriclab.diagnosis.case import Case
 from fabriclab.diagnosis.host_tools import Timeout
 from fabriclab.diagnosis.nccl_log import Call
 from fabriclab.diagnosis.suspicion import Suspicion
+from fabriclab.diagnosis.trials import Trial
 from fabriclab.registry import register
 
 _SPEAKS = re.compile(r"\W*(?:\S{1,40}\s)?\W?rank[\s:=_\-]*(\d{1,6})\b", re.IGNORECASE)
@@ -27,6 +29,7 @@ _CRASHED = re.compile(
 )
 _CONSEQUENCE = 0.45  # how sure, at most, of a cause for what another failure explains
 _LATER = 1.15  # of the median; a rank that takes longer is slow
+_BY_CHANCE = 100  # times as many orders of trials as hosts, so that no host is at their end by chance
 _SLOWER = 0.8  # of the median; below it a pair is slow
 
 
@@ -253,6 +256,59 @@ def pairs_of_nodes(case: Case) -> Iterator[Suspicion]:
         yield Suspicion("hash_collisions", 0.6, slow[0].line, "slow pairs have no node in common")
     else:
         yield Suspicion("slow_node", 0.4, slow[0].line)
+
+
+@register("suspect", "trials of groups of hosts")
+def trials_of_groups_of_hosts(case: Case) -> Iterator[Suspicion]:
+    """Suspect a node if every trial with it is slower than every one without, or it alone is in all that are far slower.
+
+    Trials may fall apart so by chance: of n trials with k of a node, one order in n over k has these last.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    by_host: dict[str, list[Trial]] = {}
+    for trial in case.trials:
+        for host in trial.hosts:
+            by_host.setdefault(host, []).append(trial)
+    speeds = sorted(trial.speed for trial in case.trials)
+    all_slow = []
+    for host, trials in by_host.items():
+        number = len(trials)
+        if not 1 < number < len(speeds) - 1:
+            continue
+        slowest, fastest = speeds[number], max(trial.speed for trial in trials)
+        # The slowest trials are those with the host if none of its own is as fast as the one after as many.
+        if fastest < slowest and _orders(len(speeds), number) > math.log(_BY_CHANCE * len(by_host)):
+            all_slow.append(host)
+    if len(all_slow) == 1:
+        (host,) = all_slow
+        slow = by_host[host]
+        best = max(slow, key=lambda each: each.speed)
+        others = [trial for trial in case.trials if host not in trial.hosts]
+        worst = min(others, key=lambda each: each.speed)
+        why = (
+            f"all {len(slow)} trials with {host} are slower than the {len(others)} without it: at best "
+            f"{best.printed}, the others at worst {worst.printed}"
+        )
+        yield Suspicion("slow_node", 0.88, slow[0].line, why)
+        return
+    if all_slow or not speeds:
+        return
+    slow = [trial for trial in case.trials if trial.speed < _SLOWER * float(np.median(speeds))]
+    common = frozenset.intersection(*(trial.hosts for trial in slow)) if len(slow) > 1 else ()
+    if len(common) == 1:
+        (host,) = common
+        fast = len(by_host[host]) - len(slow)
+        why = f"{host} is in all {len(slow)} slow trials, and in {fast} of the {len(speeds) - len(slow)} others"
+        yield Suspicion("slow_node", 0.85 if not fast else 0.6, slow[0].line, why)
+
+
+def _orders(n: int, k: int) -> float:
+    """Return the logarithm of n over k."""
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
 @register("suspect", "times of ranks")
