@@ -1,4 +1,4 @@
-"""Advice that fits what the files show: a setting that tells slow runs from fast ones, and none that they have already."""
+"""Advice that fits what the files show: a setting that tells slow runs from fast ones, none that they have already."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def fitted(case: Case, suspicion: Suspicion) -> Suspicion:
 
 
 def _from_runs(case: Case, suspicion: Suspicion) -> Suspicion:
-    """Return a suspicion with what the fastest run had set and slower ones had not; without it, with nothing they had."""
+    """Return a suspicion with what the fastest run had set and slower ones had not, or else with nothing they had."""
     slower = slower_runs(case)
     slow = {table.name for table, _ in slower}
     fast = {best.name for _, best in slower} - slow

@@ -179,7 +179,7 @@ class Case:
 
     @cached_property
     def end_unknown(self) -> bool:
-        """Whether a run has begun by its log, and no line shows that it came to its end, got on or measured anything."""
+        """Whether a run has begun by its log, and no line shows that it came to its end, got on or measured a rate."""
         if self.measured or self.ended_well or self.progress:
             return False
         if self.waits:
@@ -232,7 +232,7 @@ class Case:
 
     @cached_property
     def unified_memory(self) -> Line | None:
-        """The line that shows that GPUs share the memory of their processor (GB10), so that GPUDirect RDMA is not there.
+        """The line that shows that GPUs share the memory of their processor (GB10), where GPUDirect RDMA does not work.
 
         Source: NVIDIA, DGX Spark Porting Guide, CUDA, GPUDirect RDMA.
         """

@@ -165,8 +165,8 @@ def interfaces(source: Source) -> Iterator[Interface]:
                 row = _BRIEF.match(source.lines[place].text)
                 if row is None:
                     break
-                addresses = tuple(_BRIEF_ADDRESS.findall(row[3]))
-                yield Interface(row[1], 0, addresses, row[2] != "DOWN", source.lines[place])
+                of_row = tuple(_BRIEF_ADDRESS.findall(row[3]))
+                yield Interface(row[1], 0, of_row, row[2] != "DOWN", source.lines[place])
                 place += step
         read = place - 1
     if not source.holds("> mtu "):

@@ -101,7 +101,7 @@ def _whole(text: str) -> int:
 
 
 class SecurityGroup(NamedTuple):
-    """A security group of AWS: its id, whether it lets its own members in and out, a line of its rules, and the rules."""
+    """A security group of AWS: its id, whether it lets its own members in and out, a line of its rules, and these."""
 
     id: str
     inward: bool

@@ -18,8 +18,8 @@ class Suspicion(NamedTuple):
 
     ``where`` is empty if no single line shows it. ``also`` is a setting that helps where this sign is seen, and not
     with every other sign of the cause. ``instead`` and ``action`` take the place of the setting and the action of the
-    cause where the files show more than the cause's own words; ``gains`` is False if the setting was in force in the runs
-    that are slow, and so brings nothing.
+    cause where the files show more than the cause's own words; ``gains`` is False if the setting was in force in the
+    runs that are slow, and so brings nothing.
     """
 
     cause: str

@@ -14,9 +14,12 @@ __all__ = ["Trial", "read_trials"]
 _LEAST = 4  # records; fewer do not tell hosts apart
 _MOST = 100_000  # records that are kept
 _BEFORE = 1_000  # lines without a record, after which a text is taken for another one
-_HOSTS_KEY = re.compile(r"^(?:nodes?|hosts?|host_?names?|node_?list|host_?list|machines?|servers?)$", re.I)
+_HOSTS_KEY = re.compile(
+    r"^(?:nodes?|hosts?|host_?names?|node_?list|host_?list|machines?|servers?)$", re.I
+)
 _RATE_KEY = re.compile(
-    r"bus_?bw|alg_?bw|^bw|_bw$|bandwidth|gbps|gb/s|gb_s|through_?put|tflops|tokens|samples|^rate$", re.I
+    r"bus_?bw|alg_?bw|^bw|_bw$|bandwidth|gbps|gb/s|gb_s|through_?put|tflops|tokens|samples|^rate$",
+    re.I,
 )
 _TIME_KEY = re.compile(r"time|seconds|duration|latency|elapsed|_(?:s|ms|us)$", re.I)
 _STAMP = re.compile(r"stamp|^ts$|date|^time$|start|^end", re.I)  # when, and not how long
@@ -71,7 +74,9 @@ def _of_json(text: str, line: Line) -> Trial | None:
         return None
     hosts = frozenset[str]()
     for key, value in record.items():
-        hosts = hosts or _hosts_in(value if _HOSTS_KEY.match(key) or isinstance(value, list) else "")
+        hosts = hosts or _hosts_in(
+            value if _HOSTS_KEY.match(key) or isinstance(value, list) else ""
+        )
     try:
         figures = {key: float(value) for key, value in record.items() if _is_number(value)}
     except OverflowError:  # a number of hundreds of figures
@@ -126,7 +131,9 @@ def _heading(text: str) -> tuple[str, int, int, str] | None:
         hosts = [place for place, cell in enumerate(cells) if _HOSTS_KEY.match(cell)]
         rates = [place for place, cell in enumerate(cells) if _RATE_KEY.search(cell)]
         times = [
-            place for place, cell in enumerate(cells) if _TIME_KEY.search(cell) and not _STAMP.search(cell)
+            place
+            for place, cell in enumerate(cells)
+            if _TIME_KEY.search(cell) and not _STAMP.search(cell)
         ]
         figure = [place for place in (*rates, *times) if place not in hosts]
         if hosts and figure:

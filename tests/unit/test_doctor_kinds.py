@@ -206,7 +206,9 @@ def test_gpudirect_is_not_missed_where_the_gpu_shares_the_memory_of_the_processo
 def calls(rank, *recorded, end=""):
     """Return what a rank of two records of its calls: kind, count and type of each."""
     address = f"0x55{rank}0"
-    said = [f"ncclCommInitRank comm {address} rank {rank} nranks 2 cudaDev 0 commId 0x77 - Init START"]
+    said = [
+        f"ncclCommInitRank comm {address} rank {rank} nranks 2 cudaDev 0 commId 0x77 - Init START"
+    ]
     for number, (kind, count, datatype) in enumerate(recorded, 0x5C8):
         said.append(
             f"{kind}: opCount {number:x} sendbuff 0x7e recvbuff 0x7f count {count} datatype {datatype} "
@@ -219,7 +221,9 @@ def calls(rank, *recorded, end=""):
 SAME = (("AllReduce", 64, 7), ("Broadcast", 64, 7))
 
 
-@pytest.mark.parametrize("odd", [("Broadcast", 24084544, 7), ("AllGather", 64, 7), ("Broadcast", 64, 9)])
+@pytest.mark.parametrize(
+    "odd", [("Broadcast", 24084544, 7), ("AllGather", 64, 7), ("Broadcast", 64, 9)]
+)
 def test_calls_that_ranks_record_are_held_against_each_other(odd):
     found = fl.doctor(calls(0, *SAME), calls(1, SAME[0], odd)).suspects
     assert found[0].cause_id == "collective_mismatch"
@@ -248,7 +252,10 @@ def run(rate, **settings):
         half = f"{time:.1f} {rate / 1.5:.2f} {rate:.2f} 0"
         rows.append(f"{2**power} {2**power // 4} float sum -1 {half} {half}")
     head = "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong"
-    ranks = [f"#  Rank  {rank} Group  0 Pid 7 on n{rank} device  0 [0x1b] NVIDIA B99" for rank in range(4)]
+    ranks = [
+        f"#  Rank  {rank} Group  0 Pid 7 on n{rank} device  0 [0x1b] NVIDIA B99"
+        for rank in range(4)
+    ]
     given = " ".join(f"-x {name}={value}" for name, value in settings.items())
     command = f"$ mpirun -np 4 {given} ./all_reduce_perf"
     return "\n".join([command, *ranks, head, *rows, ""])
@@ -327,7 +334,9 @@ def test_hosts_with_other_numbers_of_devices_are_no_dead_rails_unless_a_port_is_
     assert found[0].cause_id == "wrong_hca"
     assert found[0].setting == "NCCL_IB_HCA=mlx5_1"
     assert all(each.sure < 0.5 for each in found if each.cause_id == "rails_down")
-    down = "mlx5_0 port 1 ==> ens1 (Down)\nmlx5_1 port 1 ==> ens2 (Up)\nmlx5_2 port 1 ==> ens3 (Up)\n"
+    down = (
+        "mlx5_0 port 1 ==> ens1 (Down)\nmlx5_1 port 1 ==> ens2 (Up)\nmlx5_2 port 1 ==> ens3 (Up)\n"
+    )
     assert fl.doctor(UNEVEN, ports=down).suspects[0].cause_id == "rails_down"
 
 
@@ -348,7 +357,10 @@ def trials(slow, factor):
 
 
 def as_lines(rows):
-    return "".join(json.dumps({"ts": "2026-06-02T21:04:11Z", "nodes": h, "busbw_gbps": r}) + "\n" for h, r in rows)
+    return "".join(
+        json.dumps({"ts": "2026-06-02T21:04:11Z", "nodes": h, "busbw_gbps": r}) + "\n"
+        for h, r in rows
+    )
 
 
 def as_csv(rows):
@@ -356,7 +368,9 @@ def as_csv(rows):
 
 
 def as_table(rows):
-    return "| hosts | time (s) |\n| --- | --- |\n" + "".join(f"| {' '.join(h)} | {1e3 / r} |\n" for h, r in rows)
+    return "| hosts | time (s) |\n| --- | --- |\n" + "".join(
+        f"| {' '.join(h)} | {1e3 / r} |\n" for h, r in rows
+    )
 
 
 @pytest.mark.parametrize("write", [as_lines, as_csv, as_table])

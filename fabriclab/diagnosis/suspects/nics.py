@@ -94,9 +94,7 @@ def nics_that_are_left_out(case: Case) -> Iterator[Suspicion]:
                     )
                 else:
                     action = text("doctor.advice.left_out", devices=", ".join(idle))
-                yield Suspicion(
-                    "one_nic_used", sure, where, why, instead=setting, action=action
-                )
+                yield Suspicion("one_nic_used", sure, where, why, instead=setting, action=action)
                 return
         near = set()
         for topology in case.topologies.values():

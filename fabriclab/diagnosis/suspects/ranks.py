@@ -29,7 +29,9 @@ _CRASHED = re.compile(
 )
 _CONSEQUENCE = 0.45  # how sure, at most, of a cause for what another failure explains
 _LATER = 1.15  # of the median; a rank that takes longer is slow
-_BY_CHANCE = 100  # times as many orders of trials as hosts, so that no host is at their end by chance
+_BY_CHANCE = (
+    100  # times as many orders of trials as hosts, so that no host is at their end by chance
+)
 _SLOWER = 0.8  # of the median; below it a pair is slow
 
 
@@ -260,7 +262,7 @@ def pairs_of_nodes(case: Case) -> Iterator[Suspicion]:
 
 @register("suspect", "trials of groups of hosts")
 def trials_of_groups_of_hosts(case: Case) -> Iterator[Suspicion]:
-    """Suspect a node if every trial with it is slower than every one without, or it alone is in all that are far slower.
+    """Suspect a node if each trial with it is slower than each one without, or it alone is in all that are far slower.
 
     Trials may fall apart so by chance: of n trials with k of a node, one order in n over k has these last.
 

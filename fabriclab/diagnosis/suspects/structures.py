@@ -106,7 +106,11 @@ def security_groups(case: Case) -> Iterator[Suspicion]:
     if not groups or any(group.inward and group.outward for group in groups):
         return  # an interface may have several groups, and what one of them lets pass does pass
     for group in groups:
-        sides = [side for side, lets in (("inbound", group.inward), ("outbound", group.outward)) if not lets]
+        sides = [
+            side
+            for side, lets in (("inbound", group.inward), ("outbound", group.outward))
+            if not lets
+        ]
         rules = " and no ".join(sides)
         why = f"{group.id} has no {rules} rule for all protocols that names the group itself"
         if group.rules:
