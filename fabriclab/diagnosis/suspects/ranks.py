@@ -110,6 +110,8 @@ def records_of_calls(case: Case) -> Iterator[Suspicion]:
 def _odd_call(of_rank: dict[int, list[Call]]) -> tuple[int, Call, Call] | None:
     """Return a rank whose call is another than that of most ranks, with both calls; None if all are alike."""
     for place in range(len(next(iter(of_rank.values())))):
+        if len({_what(calls[place]) for calls in of_rank.values()}) == 1:
+            continue
         calls = {rank: calls[place] for rank, calls in sorted(of_rank.items())}
         counts = Counter(_what(call) for call in calls.values())
         usual = counts.most_common(1)[0][0]
@@ -299,7 +301,8 @@ def trials_of_groups_of_hosts(case: Case) -> Iterator[Suspicion]:
         return
     if all_slow or not speeds:
         return
-    slow = [trial for trial in case.trials if trial.speed < _SLOWER * float(np.median(speeds))]
+    limit = _SLOWER * float(np.median(speeds))
+    slow = [trial for trial in case.trials if trial.speed < limit]
     common = frozenset.intersection(*(trial.hosts for trial in slow)) if len(slow) > 1 else ()
     if len(common) == 1:
         (host,) = common
