@@ -34,6 +34,7 @@ from fabriclab.diagnosis.tables import (
     read_pairs,
     read_perftest,
 )
+from fabriclab.diagnosis.trials import Trial, read_trials
 from fabriclab.gpudirect.rdma_ports import scan_ibv_devinfo, scan_rdma_link
 from fabriclab.gpudirect.tools import Topology, scan_topo
 from fabriclab.importers.lines import Line, Scan, Source, Unread, open_source
@@ -64,6 +65,20 @@ _PROGRESS = re.compile(
 )
 
 
+# What the library and the tests print at their end.
+_LAST_WORDS = (
+    "destroy complete",
+    "abort complete",
+    "avg bus bandwidth",
+    "test concluded",
+    "elapsed time",
+)
+# A machine whose GPU shares the memory of the processor, by the name of its GPU or of the machine.
+_UNIFIED = ("nvidia gb10", "dgx spark")
+# Source: NVIDIA, DGX Spark user guide: each port is two devices, one for each PCIe link of its ConnectX-7.
+_SPARK_DEVICES = ("rocep1s0f", "roceP2p1s0f")
+
+
 class Understood(NamedTuple):
     """What was understood of a file, in words; ``nothing`` if that is all."""
 
@@ -87,6 +102,7 @@ class Case:
     tables: list[BandwidthTable] = field(default_factory=list)
     pairs: list[Pair] = field(default_factory=list)
     nodes: list[NodeFigure] = field(default_factory=list)
+    trials: list[Trial] = field(default_factory=list)
     perftest: list[PerftestRow] = field(default_factory=list)
     gids: dict[str, list[host_tools.Gid]] = field(default_factory=dict)  # by file
     interfaces: dict[str, list[host_tools.Interface]] = field(default_factory=dict)  # by file
@@ -162,6 +178,20 @@ class Case:
         return False
 
     @cached_property
+    def end_unknown(self) -> bool:
+        """Whether a run has begun by its log, and no line shows that it came to its end, got on or measured a rate."""
+        if self.measured or self.ended_well or self.progress:
+            return False
+        if self.waits:
+            return True
+        ends = [calls[-1].number for group in self.log.calls_of_ranks for calls in group.values()]
+        if len(set(ends)) > 1:
+            return True
+        return bool(self.log.messages) and not any(
+            next(self.lines_with(word), None) for word in _LAST_WORDS
+        )
+
+    @cached_property
     def completions(self) -> list[Completion]:
         """RDMA completions with an error."""
         return completions(self.sources)
@@ -199,6 +229,22 @@ class Case:
             if most == self.log.ranks
         }
         return 1 < self.log.ranks == len(ranks) and len(self.log.hosts) == 1
+
+    @cached_property
+    def unified_memory(self) -> Line | None:
+        """The line that shows that GPUs share the memory of their processor (GB10), where GPUDirect RDMA does not work.
+
+        Source: NVIDIA, DGX Spark Porting Guide, CUDA, GPUDirect RDMA.
+        """
+        for word in _UNIFIED:
+            line = next(self.lines_with(word), None)
+            if line:
+                return line
+        for host, of_host in self.log.devices.items():
+            names = [device.name for device in of_host.values()]
+            if all(any(name.startswith(start) for name in names) for start in _SPARK_DEVICES):
+                return self.log.device_lines[host]
+        return None
 
     def ports_of_job(self, ports: Sequence[host_tools.PortState]) -> list[host_tools.PortState]:
         """Return the ports that the job may use: those that its ``NCCL_IB_HCA`` allows, of the link type of most.
@@ -408,13 +454,16 @@ def _take_tables(case: Case, source: Source) -> dict[str, int | None]:
         return {"rows of bandwidth": sum(len(table.sizes) for table in bandwidths.rows)}
     pairs = read_pairs(source)
     nodes = [] if pairs else read_nodes(source)
+    trials = [] if pairs or nodes else read_trials(source)
     headings = headings_without_rows(source)
     case.pairs += pairs
     case.nodes += nodes
+    case.trials += trials
     case.no_rows += headings
     return {
         "pairs of nodes": len(pairs),
         "nodes with a figure": len(nodes),
+        "trials of groups of hosts": len(trials),
         "tables of bandwidth without a row": len(headings),
     }
 

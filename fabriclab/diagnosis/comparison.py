@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import NamedTuple
 
@@ -25,6 +25,14 @@ _FULL = 0.9  # of what the NICs of a server carry
 _NEARLY = 0.95  # of the lower end of the band: runs differ by some percent
 _UNCLEAR = 0.85  # of the lower end of the band: above it neither is sure
 _REACHED = 0.8  # of a NIC's rate, which a good all-reduce of a large size reaches
+
+# What the model needs, and logs rarely say.
+_SUPPOSED = {
+    "nics": "how many NICs a server has",
+    "rate": "the rate of a NIC",
+    "transport": "the transport",
+    "fabric": "how the servers are joined",
+}
 
 Estimates = Callable[[str, float], tuner.Estimate]
 
@@ -124,7 +132,9 @@ def compare(case: Case, cluster: System | None = None) -> list[Comparison]:
     cluster : System, optional
         The cluster; found in the files unless given.
     """
-    assumed = cluster is None and "nics" not in facts_of(case)
+    known = facts_of(case)
+    assumed = cluster is None and "nics" not in known
+    supposed = [] if cluster else [words for name, words in _SUPPOSED.items() if name not in known]
     given = cluster is not None
     cluster = cluster or system_of(case)
     models: dict[int, tuple[System, Estimates]] = {}  # by number of servers
@@ -141,6 +151,9 @@ def compare(case: Case, cluster: System | None = None) -> list[Comparison]:
                 models[servers] = (model, estimates(model))
             model, estimated = models[servers]
             found.append(_by_model(table, model, estimated, assumed and model.servers > 1))
+            if supposed and model.nics:
+                by = f"{found[-1].by}; assumed, since no file says: {', '.join(supposed)}"
+                found[-1] = replace(found[-1], by=by)
         else:
             found.append(_by_nics(case, table))
         best = faster.get(id(table))
@@ -256,7 +269,6 @@ def _by_model(
     described = repr(cluster).removeprefix("<System: ").removesuffix(">")
     by = f"the model for {described}"
     if assumed:
-        by += ", whose NICs are those of the usual server, since no file names them"
         if healthy is False and last.measured >= _least(cluster, table.collective, last.size):
             healthy = None
     return Comparison(table, tuple(rows), by, healthy, binds, gain, note)
@@ -294,12 +306,18 @@ def _baseline_of(table: BandwidthTable, case: Case) -> BandwidthTable | None:
 
 
 def _printed_rate(case: Case) -> float:
-    """Return the largest rate of a NIC that the files print [Gb/s], be it of a port or of a test; 0 if none."""
+    """Return the largest rate of a port that the files print [Gb/s]; 0 if none."""
     rates = [each.rate for each in case.nic_rates]
-    rates += [row.rate for row in case.perftest]
     for ports in case.ports.values():
         rates += [port.rate for port in case.ports_of_job(ports) if port.up]
     return max(rates, default=0.0)
+
+
+def _of_nics(nics: int, rate: str, each: float) -> str:
+    """Return in words what NICs can carry, and what they would carry of a table [Gb/s]."""
+    if nics == 1:
+        return f"one NIC {rate}, which carries {each:.0f} Gb/s then"
+    return f"{nics} NICs {rate} each, which carry {each:.0f} Gb/s each then"
 
 
 def _by_nics(case: Case, table: BandwidthTable) -> Comparison:
@@ -313,12 +331,18 @@ def _by_nics(case: Case, table: BandwidthTable) -> Comparison:
         return Comparison(table, (), "", None)
     each = table.peak / nics * 8
     printed = _printed_rate(case)
-    if printed:
-        by = f"{nics} NICs of {printed:g} Gb/s, of which each would carry {each:.0f} Gb/s"
+    tested = max((row.rate for row in case.perftest), default=0.0)
+    if printed or tested:
+        # What perftest measures is not the rate of the NIC, and is held for it only where no port tells a higher one.
+        rate_in_words = f"of {printed:g} Gb/s"
+        if tested > printed:
+            printed = tested
+            rate_in_words = f"of which a test of RDMA alone gets {tested:.0f} Gb/s"
+        by = _of_nics(nics, rate_in_words, each)
         healthy = True if each >= _REACHED * printed else None
         return Comparison(table, (), by, healthy)
     for rate in _nic_rates():
         if _REACHED <= each / rate <= 1:
-            by = f"{nics} NICs of {rate:.0f} Gb/s, of which each would carry {each:.0f} Gb/s"
+            by = _of_nics(nics, f"of {rate:.0f} Gb/s", each)
             return Comparison(table, (), by, True)
     return Comparison(table, (), "", None)

@@ -50,7 +50,7 @@ class Gid(NamedTuple):
 
 
 class Interface(NamedTuple):
-    """An interface of ``ip addr``: name, MTU, IPv4 addresses, whether it is up, and its line."""
+    """An interface of ``ip addr``: name, MTU (0 if not printed), IPv4 addresses, whether it is up, and its line."""
 
     name: str
     mtu: int
@@ -145,8 +145,30 @@ _INTERFACE = re.compile(r"^\s*\d+: ([\w.\-]+)(?:@\S+)?: <([^>]*)> mtu (\d+)")
 _INET = re.compile(r"^\s+inet (\d+\.\d+\.\d+\.\d+)")
 
 
+_BRIEF = re.compile(r"^([A-Za-z][\w.\-]{0,30})(?:@\S+)?\s+(UP|DOWN|UNKNOWN)\b(.*)$")
+_BRIEF_ADDRESS = re.compile(r"(?<![\w.:])(\d+\.\d+\.\d+\.\d+)/\d+")
+
+
 def interfaces(source: Source) -> Iterator[Interface]:
-    """Yield the interfaces of ``ip addr``."""
+    """Yield the interfaces of ``ip addr``, be it with ``-br`` or without."""
+    read = -1  # place up to which lines have been read
+    for line in source.lines_with("127.0.0.1/8"):
+        if not _BRIEF.match(line.text):
+            continue
+        # A table without a heading: lo, which every host has, and the lines around it.
+        at = bisect.bisect_left(source.lines, line.number, key=lambda each: each.number)
+        if at <= read:
+            continue
+        for step in (-1, 1):
+            place = at if step > 0 else at - 1
+            while read < place < len(source.lines):
+                row = _BRIEF.match(source.lines[place].text)
+                if row is None:
+                    break
+                of_row = tuple(_BRIEF_ADDRESS.findall(row[3]))
+                yield Interface(row[1], 0, of_row, row[2] != "DOWN", source.lines[place])
+                place += step
+        read = place - 1
     if not source.holds("> mtu "):
         return
     current: list[tuple[str, str, int, Line]] = []

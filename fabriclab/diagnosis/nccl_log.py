@@ -17,6 +17,7 @@ from fabriclab.diagnosis.messages import Message
 from fabriclab.importers.lines import Line, Source
 
 __all__ = [
+    "Call",
     "Channel",
     "Device",
     "Distance",
@@ -42,6 +43,14 @@ _SHAPE = re.compile(r"\brank (\d{1,6}) nRanks (\d{1,6}) nNodes (\d{1,6}) localRa
 _CHANNEL = re.compile(
     r"(?:Channel|Ring) (\d+)(?:/\d+)? ?: (\d+)(?:\[[0-9a-f]+\])? -> (\d+)(?:\[[0-9a-f]+\])? "
     r"(?:\[(send|receive)\] )?via (\S.*)$"
+)
+# With NCCL_DEBUG_SUBSYS=COLL the library prints each call.
+_CALL = re.compile(
+    r"(\w+): opCount ([0-9a-f]{1,12}) sendbuff \S+ recvbuff \S+ count (\d{1,18}) datatype (\d{1,3}) op \d+ root (\d+) "
+    r"comm (0x[0-9a-f]+)"
+)
+_COMM_OF_RANK = re.compile(
+    r"comm (0x[0-9a-f]+) rank (\d{1,6}) n[rR]anks (\d{1,6})\b(?:.*?\bcommId (0x[0-9a-f]+))?"
 )
 _OF_RCCL = " comm 0x"  # what RCCL puts behind the way of a channel
 _VIA_NET = re.compile(r"NET/(.+?)/(\d+)(?:\(\d+\))?(/GDRDMA)?(?:\(PCI\))?(?:/Shared)?$")
@@ -116,6 +125,18 @@ class Channel(NamedTuple):
         return bool(self.network)
 
 
+class Call(NamedTuple):
+    """A call of a collective as a process recorded it; the communicator is named by its address in that process."""
+
+    kind: str  # such as AllReduce
+    number: int
+    elements: int
+    datatype: int  # number of NCCL's type
+    root: int
+    communicator: tuple[str, int, str]  # host, process, address
+    line: Line
+
+
 class Member(NamedTuple):
     """The process of a rank."""
 
@@ -175,6 +196,31 @@ class NcclLog:
     cores: list[Cores] = field(default_factory=list)
     network_of: dict[str, tuple[str, Line]] = field(default_factory=dict)  # by host
     plugin_nics: dict[str, tuple[int, Line]] = field(default_factory=dict)  # by host
+    calls: list[Call] = field(default_factory=list)
+    # Name (empty in versions that print none), number of ranks and rank, by host, process and address.
+    communicators: dict[tuple[str, int, str], tuple[str, int, int]] = field(default_factory=dict)
+
+    @cached_property
+    def calls_of_ranks(self) -> list[dict[int, list[Call]]]:
+        """The calls of each rank, a dictionary for each communicator of which several ranks record theirs.
+
+        A communicator in which ranks send to each other is left out, because its ranks count different calls; so is one
+        that cannot be told from another of as many ranks.
+        """
+        of_process: dict[tuple[str, int, str], list[Call]] = {}
+        for call in self.calls:
+            of_process.setdefault(call.communicator, []).append(call)
+        groups: dict[tuple[str, int], dict[int, list[Call]]] = {}
+        unclear = set()
+        for key, calls in of_process.items():
+            if key not in self.communicators:
+                continue
+            name, ranks, rank = self.communicators[key]
+            group = groups.setdefault((name, ranks), {})
+            if rank in group or any(call.kind in ("Send", "Recv") for call in calls):
+                unclear.add((name, ranks))
+            group[rank] = calls
+        return [group for key, group in groups.items() if len(group) > 1 and key not in unclear]
 
     @cached_property
     def run_of(self) -> dict[str, int]:
@@ -249,6 +295,9 @@ def read_nccl_log(messages: Iterable[Message]) -> NcclLog:
         if " via " in text and ("Channel" in text or "Ring " in text):  # most of a long log
             _take_channel(log, message)
             continue
+        if "opCount" in text:
+            _take_call(log, message)
+            continue
         for words, take in _READERS:
             if words in text:
                 take(log, message)
@@ -322,11 +371,27 @@ def _take_shape(log: NcclLog, message: Message) -> None:
         log.nodes = max(log.nodes, int(shape[3]))
         log.local_ranks = max(log.local_ranks, int(shape[4]))
         return
+    named = _COMM_OF_RANK.search(message.text)
+    if named:
+        key = (message.host, message.pid, named[1])
+        log.communicators.setdefault(key, (named[4] or "", int(named[3]), int(named[2])))
     comm = _COMM.search(message.text)
     if comm:
         log.ranks = max(log.ranks, int(comm[2]))
         of_file = log.members.setdefault(message.line.file, {})
         of_file.setdefault((int(comm[2]), int(comm[1])), Member(message.host, message.pid))
+
+
+def _take_call(log: NcclLog, message: Message) -> None:
+    found = _CALL.search(message.text)
+    if found:
+        kind, number, elements, datatype, root, address = found.groups()
+        communicator = (message.host, message.pid, address)
+        call = Call(
+            *(kind, int(number, 16), int(elements), int(datatype), int(root)),
+            *(communicator, message.line),
+        )
+        log.calls.append(call)
 
 
 def _take_channel(log: NcclLog, message: Message) -> None:

@@ -74,6 +74,10 @@ def left_out(diagnosis: Findings) -> list[str]:
     for name in diagnosis.case.unread:
         if name not in shown:
             found.append(text("doctor.unread", name=name))
+    spark = diagnosis.case.unified_memory
+    outside = diagnosis.case.log.outside_channels
+    if spark and outside and not any(channel.gdr for channel in outside):
+        found.append(text("doctor.unified", line=f"{spark.file}:{spark.number}"))
     for line in diagnosis.case.no_rows:
         found.append(text("doctor.no_row", line=f"{line.file}:{line.number}"))
     return found
@@ -83,6 +87,8 @@ def no_suspect(diagnosis: Findings) -> list[str]:
     """Return what to say if there is no suspect: whether the run is slow, and which files would tell more."""
     slow = [each for each in diagnosis.comparisons if each.rows and each.rows[-1].state == "below"]
     lines = [text("doctor.slow" if slow else "doctor.none")]
+    if not slow and diagnosis.case.end_unknown:
+        lines = [text("doctor.cannot_tell")]
     missing = []
     if not diagnosis.case.log.messages:
         missing.append("NCCL_DEBUG=INFO")
@@ -112,9 +118,11 @@ def _comparison_lines(comparison: Comparison) -> list[str]:
     heading = text("doctor.measured", what=what, file=table.name)
     if not comparison.rows:
         said = text("doctor.reached", rate=f"{table.peak:.3g}")
-        because = comparison.by or text("doctor.unknown")
-        if comparison.healthy:
-            because = text("doctor.fits", by=comparison.by)
+        because = text("doctor.unknown")
+        if comparison.by.startswith("no "):  # why there is no model
+            because = comparison.by
+        elif comparison.by:
+            because = text("doctor.fits" if comparison.healthy else "doctor.held", by=comparison.by)
         return [heading, f"  {said} {because}"]
     largest = max(max(row.measured, row.expected) for row in comparison.rows)
     rows = [("  " + text("doctor.size"), *text("doctor.columns").split("|"), "")]
@@ -156,7 +164,7 @@ def suspect_facts(suspect: Suspect, diagnosis: Findings) -> list[tuple[str, str]
         facts.append(("doctor.why", suspect.why))
     because = "doctor.means" if suspect.cause_id == HEALTHY else "doctor.because"
     facts.append((because, cause_words(suspect.cause_id, "because")))
-    facts.append(("doctor.action", cause_words(suspect.cause_id, "action")))
+    facts.append(("doctor.action", suspect.action))
     setting = suspect.typed
     if setting:
         facts.append(("doctor.setting", setting))

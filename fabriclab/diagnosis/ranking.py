@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from fabriclab import registry
+from fabriclab.diagnosis.advice import fitted
 from fabriclab.diagnosis.case import Case
 from fabriclab.diagnosis.comparison import Comparison
 from fabriclab.diagnosis.suspects.network import rdma_came_up
@@ -101,6 +102,8 @@ class Suspect(NamedTuple):
         Variables to unset, which the files show to be set.
     also : str
         A setting that helps because of the sign that was seen; empty if there is none.
+    instead, then : str
+        Setting and action in place of those of the cause, because of what the files show; empty to keep those.
     """
 
     cause_id: str
@@ -110,6 +113,8 @@ class Suspect(NamedTuple):
     gain: float
     unset: tuple[str, ...] = ()
     also: str = ""
+    instead: str = ""
+    then: str = ""
 
     @property
     def title(self) -> str:
@@ -119,13 +124,18 @@ class Suspect(NamedTuple):
     @property
     def setting(self) -> str:
         """The variable or command to try; the action where there is none."""
-        return self.typed or cause_words(self.cause_id, "action")
+        return self.typed or self.action
+
+    @property
+    def action(self) -> str:
+        """What to try, and how to confirm it."""
+        return self.then or cause_words(self.cause_id, "action")
 
     @property
     def typed(self) -> str:
         """The variable or command to try, as it is typed; empty where there is none."""
         unset = f"unset {' '.join(self.unset)}" if self.unset else ""
-        parts = (unset, cause_words(self.cause_id, "setting"), self.also)
+        parts = (unset, self.instead or cause_words(self.cause_id, "setting"), self.also)
         return "; ".join(part for part in parts if part)
 
     @property
@@ -190,11 +200,12 @@ def rank(case: Case, comparisons: list[Comparison]) -> list[Suspect]:
     found = []
     for cause, weight in weights.items():
         if weight >= _LEAST:
-            suspicion = strongest[cause]
-            possible = _NO_GAIN if cause in _STOPS else gain
+            suspicion = fitted(case, strongest[cause])
+            possible = _NO_GAIN if cause in _STOPS or not suspicion.gains else gain
             unset = _to_unset(case, cause)
             shown = (suspicion.where, suspicion.why)
-            found.append(Suspect(cause, weight, *shown, possible, unset, suspicion.also))
+            advised = (suspicion.also, suspicion.instead, suspicion.action)
+            found.append(Suspect(cause, weight, *shown, possible, unset, *advised))
     health = _health(case, comparisons, fast, states)
     if health and (fast or not any(suspect.sure > _QUIET for suspect in found)):
         found.append(health)
@@ -243,7 +254,8 @@ def _ruled_out(case: Case) -> set[str]:
         # That no plugin was found is a notice then: the built-in network for RDMA is used.
         excluded |= {"plugin_missing", "fallback_to_sockets"}
     outside = [channel for channel in case.log.outside_channels if channel.network != "Socket"]
-    if outside and all(channel.gdr for channel in outside):
+    if (outside and all(channel.gdr for channel in outside)) or case.unified_memory:
+        # Where GPUs share the memory of the processor, GPUDirect RDMA is not supported, and its absence no fault.
         excluded |= {"gdr_off", "gdr_distance"}
     return excluded
 
@@ -269,11 +281,12 @@ def _health(
     wrong = sum(table.wrong for table in case.measured)
     if fast and not wrong:
         best = next(each for each in comparisons if each.healthy)
-        why = f"{best.table.peak:.3g} GB/s at the largest sizes; expected by {best.by}"
+        fits = f"expected by {best.by}" if best.rows else f"that fits {best.by}"
+        why = f"{best.table.peak:.3g} GB/s at the largest sizes; {fits}"
         return Suspect(HEALTHY, _HEALTHY * 0.93, best.table.line, why, 1.0)
     below = any(each.rows and each.rows[-1].state == "below" for each in comparisons)
-    if states or wrong or below or (case.no_rows and not case.measured):
-        return None
+    if states or wrong or below or case.end_unknown:
+        return None  # what stopped without a word looks like what runs on
     loud = [m for m in case.log.warnings if not any(word in m.text for word in _HARMLESS)]
     quiet = (not loud or case.ended_well) and not case.timeouts
     if quiet and (case.log.messages or case.tables or case.pairs or case.topologies):

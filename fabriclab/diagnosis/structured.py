@@ -5,6 +5,7 @@ They are read line by line or tag by tag, so a file that is cut off gives what i
 
 from __future__ import annotations
 
+import bisect
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -100,14 +101,17 @@ def _whole(text: str) -> int:
 
 
 class SecurityGroup(NamedTuple):
-    """A security group of AWS: its id, whether it lets its own members in and out, and its line."""
+    """A security group of AWS: its id, whether it lets its own members in and out, a line of its rules, and these."""
 
     id: str
     inward: bool
     outward: bool
-    line: Line
+    line: Line  # of the first rule of a direction that lets none, of the group if both do
+    rules: str = ""  # in words, as far as they are printed
 
 
+_RULE = 40  # lines of a rule, at most
+_PEERS = 4  # that are named
 _MOST_JSON = 5_000_000  # characters of a text that is read as JSON
 
 
@@ -133,15 +137,52 @@ def read_security_groups(source: Source) -> list[SecurityGroup]:
         return _groups_of_rules(told["SecurityGroupRules"], source)
     groups = told.get("SecurityGroups", [told])
     found = []
+    lines_in = list(source.lines_with('"ippermissions"'))
+    lines_out = list(source.lines_with('"ippermissionsegress"'))
+    number = -1
     for group in groups if isinstance(groups, list) else []:
         if not isinstance(group, dict):
             continue
+        number += "IpPermissions" in group
         id = str(group.get("GroupId", ""))
         inward = _lets_itself(group.get("IpPermissions"), id)
         outward = _lets_itself(group.get("IpPermissionsEgress"), id)
         line = next((line for line in source.lines if id and id in line.text), source.lines[0])
-        found.append(SecurityGroup(id, inward, outward, line))
+        headings = lines_out if inward and not outward else lines_in
+        if not (inward and outward) and 0 <= number < len(headings):
+            line = _first_rule(source, headings[number])
+        rules = f"in: {_in_words(group.get('IpPermissions'))}; out: {_in_words(group.get('IpPermissionsEgress'))}"
+        found.append(SecurityGroup(id, inward, outward, line, rules))
     return found
+
+
+def _first_rule(source: Source, heading: Line) -> Line:
+    """Return the line of the protocol of the first rule below a heading; the heading if it has none."""
+    at = bisect.bisect_left(source.lines, heading.number, key=lambda each: each.number)
+    for line in source.lines[at + 1 : at + 1 + _RULE]:
+        if "IpPermissions" in line.text:
+            break
+        if '"IpProtocol"' in line.text:
+            return line
+    return heading
+
+
+def _in_words(rules: Any) -> str:
+    """Return the first of some rules in words: protocol, and the addresses or groups that it names."""
+    words = []
+    for rule in rules if isinstance(rules, list) else []:
+        if not isinstance(rule, dict):
+            continue
+        peers = []
+        for key, name in (("IpRanges", "CidrIp"), ("UserIdGroupPairs", "GroupId")):
+            of_kind = rule.get(key)
+            for each in of_kind if isinstance(of_kind, list) else []:
+                if isinstance(each, dict):
+                    peers.append(f"{each.get(name, '')!s:.40}")
+        protocol = str(rule.get("IpProtocol"))
+        kind = "all protocols" if protocol == "-1" else f"{protocol:.10}"
+        words.append(f"{kind} ({', '.join(peers[:_PEERS]) or 'no peer'})")
+    return ", ".join(words[:_PEERS]) or "nothing"
 
 
 def _groups_of_rules(rules: list[Any], source: Source) -> list[SecurityGroup]:

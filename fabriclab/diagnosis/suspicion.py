@@ -17,7 +17,9 @@ class Suspicion(NamedTuple):
     """A cause of `causes`, how sure we are of it (0 to 1), the line that shows it best, and why, in words.
 
     ``where`` is empty if no single line shows it. ``also`` is a setting that helps where this sign is seen, and not
-    with every other sign of the cause.
+    with every other sign of the cause. ``instead`` and ``action`` take the place of the setting and the action of the
+    cause where the files show more than the cause's own words; ``gains`` is False if the setting was in force in the
+    runs that are slow, and so brings nothing.
     """
 
     cause: str
@@ -25,6 +27,9 @@ class Suspicion(NamedTuple):
     where: Line | None
     why: str = ""
     also: str = ""
+    instead: str = ""
+    action: str = ""
+    gains: bool = True
 
 
 @cache

@@ -185,20 +185,45 @@ def networks_of_queue_pairs(case: Case) -> Iterator[Suspicion]:
                 yield Suspicion("rails_down", 0.55, pair.line, "same network, and no answer")
                 yield Suspicion("firewall", 0.35, pair.line)
         return
-    several = max((len(of_host) for of_host in case.log.devices.values()), default=0) > 1
+    counts = {len(of_host) for of_host in case.log.devices.values()}
+    several = max(counts, default=0) > 1
+    uneven = len(counts) > 1  # so a number stands for one device here, and for another one there
+    shared = _of_a_common_network(case)
+    setting = f"NCCL_IB_HCA={','.join(shared)}" if shared else ""
     crossing = _crosses(case.log.outside_channels)
     for pair in apart:
         if several and crossing:
             yield Suspicion(
                 "cross_nic", 0.9, pair.line, "its channel leaves on one NIC, and arrives on another"
             )
-            yield Suspicion("wrong_hca", 0.5, pair.line)
+            yield Suspicion("wrong_hca", 0.5, pair.line, instead=setting)
+        elif several and uneven:
+            why = "the two ends are in different networks, and hosts list different numbers of devices"
+            yield Suspicion("wrong_hca", 0.8, pair.line, why, instead=setting)
+            yield Suspicion("cross_nic", 0.45, pair.line, why)
         elif several:
             yield Suspicion("cross_nic", 0.6, pair.line, "the two ends are in different networks")
-            yield Suspicion("wrong_hca", 0.62, pair.line, "the two ends are in different networks")
+            why = "the two ends are in different networks"
+            yield Suspicion("wrong_hca", 0.62, pair.line, why, instead=setting)
         else:
             yield Suspicion("wrong_hca", 0.88, pair.line, "the two ends are in different networks")
             yield Suspicion("cross_nic", 0.4, pair.line)
+
+
+def _of_a_common_network(case: Case) -> list[str]:
+    """Return the devices that have, by the GIDs of every host, an address in a network that all hosts have."""
+    if len(case.gids) < 2:
+        return []
+    devices: dict[str, set[str]] = {}  # by network
+    hosts: dict[str, set[str]] = {}
+    for file, rows in case.gids.items():
+        for row in rows:
+            network = _network(row.ipv4, _SAME_NET) if row.ipv4 else ""
+            if network and not row.ipv4.startswith(_OWN):
+                devices.setdefault(network, set()).add(row.device)
+                hosts.setdefault(network, set()).add(file)
+    common = [network for network, files in hosts.items() if len(files) == len(case.gids)]
+    return sorted({device for network in common for device in devices[network]})
 
 
 def _crosses(channels: Iterable[Channel]) -> bool:

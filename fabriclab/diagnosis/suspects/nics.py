@@ -9,6 +9,7 @@ from fabriclab.diagnosis.nccl_log import Channel
 from fabriclab.diagnosis.suspicion import Suspicion
 from fabriclab.importers.lines import Line
 from fabriclab.registry import register
+from fabriclab.texts import text
 
 _NIC = re.compile(r"mellanox|connectx|broadcom|ethernet|infiniband|network", re.IGNORECASE)
 _FAILED_DEVICE = re.compile(
@@ -73,9 +74,27 @@ def nics_that_are_left_out(case: Case) -> Iterator[Suspicion]:
             ]
             idle = sorted(set(idle) - {used.name})
             if idle:
-                why = f"{host} uses {used.name} only, and {', '.join(idle)} of {file} are up"
+                verb = "is" if len(idle) == 1 else "are"
+                why = f"{host} uses {used.name} only, and {', '.join(idle)} of {file} {verb} up"
                 where = named[1] if named else case.log.device_lines[host]
-                yield Suspicion("one_nic_used", 0.87 if len(idle) >= _MANY else 0.7, where, why)
+                sure = 0.87 if len(idle) >= _MANY else 0.7
+                bare = _without_address(case, file, idle)
+                if bare:
+                    why += f", {', '.join(bare.values())} without an IPv4 address"
+                setting = f"NCCL_IB_HCA={','.join(sorted({used.name, *idle}))}"
+                if bare:
+                    setting = text(
+                        "doctor.advice.address_setting", netdev=min(bare.values()), hca=setting
+                    )
+                if bare:
+                    action = text(
+                        "doctor.advice.no_address",
+                        devices=", ".join(bare),
+                        netdevs=", ".join(bare.values()),
+                    )
+                else:
+                    action = text("doctor.advice.left_out", devices=", ".join(idle))
+                yield Suspicion("one_nic_used", sure, where, why, instead=setting, action=action)
                 return
         near = set()
         for topology in case.topologies.values():
@@ -87,6 +106,20 @@ def nics_that_are_left_out(case: Case) -> Iterator[Suspicion]:
             where = named[1] if named else case.log.device_lines[host]
             yield Suspicion("one_nic_used", 0.87 if len(near) > _MANY else 0.7, where, why)
             return
+
+
+def _without_address(case: Case, file: str, devices: list[str]) -> dict[str, str]:
+    """Return the devices on Ethernet whose network interface is listed and has no IPv4 address, with the interface."""
+    ports = case.ports[file]
+    netdevs = {port.device: port.netdev for port in ports if port.netdev}
+    infiniband = {port.device for port in ports if port.layer == "InfiniBand"}
+    listed = {each.name: each for each in case.interfaces.get(file, ())}
+    found = {}
+    for device in devices:
+        interface = listed.get(netdevs.get(device, ""))
+        if interface and not interface.addresses and device not in infiniband:
+            found[device] = interface.name
+    return found
 
 
 @register("suspect", "two functions of one adapter")
@@ -154,8 +187,10 @@ def ports_that_are_down(case: Case) -> Iterator[Suspicion]:
     case : Case
         What the files say.
     """
+    some_down = False
     for file, of_file in case.ports.items():
         ports = case.ports_of_job(of_file)
+        some_down = some_down or any(not port.up for port in ports)
         down = [port for port in ports if not port.up]
         if not down or len(down) == len(ports):
             continue
@@ -170,12 +205,12 @@ def ports_that_are_down(case: Case) -> Iterator[Suspicion]:
     if len(set(counts.values())) > 1:
         host = min(counts, key=lambda each: counts[each])
         most = max(counts.values())
-        yield Suspicion(
-            "rails_down",
-            0.8,
-            case.log.device_lines[host],
-            f"{host} has {counts[host]} NICs where others have {most}",
-        )
+        several = "NIC" if counts[host] == 1 else "NICs"
+        why = f"{host} uses {counts[host]} {several}, others {most}"
+        if not some_down:
+            why += "; no file shows a port that is down"
+        where = case.log.device_lines[host]
+        yield Suspicion("rails_down", 0.8 if some_down else 0.45, where, why)
 
 
 @register("suspect", "rates of ports")
@@ -260,7 +295,7 @@ def mtus(case: Case) -> Iterator[Suspicion]:
     found: dict[str, tuple[int, str]] = {}
     for file, interfaces in case.interfaces.items():
         for each in interfaces:
-            if each.name == "lo" or not each.up:
+            if each.name == "lo" or not each.up or not each.mtu:
                 continue
             other = found.setdefault(each.name, (each.mtu, file))
             if other[0] != each.mtu:

@@ -1,5 +1,6 @@
 """Ranks and nodes against each other: calls that differ, one that is missing, one that is slow."""
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -8,7 +9,9 @@ import numpy as np
 
 from fabriclab.diagnosis.case import Case
 from fabriclab.diagnosis.host_tools import Timeout
+from fabriclab.diagnosis.nccl_log import Call
 from fabriclab.diagnosis.suspicion import Suspicion
+from fabriclab.diagnosis.trials import Trial
 from fabriclab.registry import register
 
 _SPEAKS = re.compile(r"\W*(?:\S{1,40}\s)?\W?rank[\s:=_\-]*(\d{1,6})\b", re.IGNORECASE)
@@ -26,6 +29,9 @@ _CRASHED = re.compile(
 )
 _CONSEQUENCE = 0.45  # how sure, at most, of a cause for what another failure explains
 _LATER = 1.15  # of the median; a rank that takes longer is slow
+_BY_CHANCE = (
+    100  # times as many orders of trials as hosts, so that no host is at their end by chance
+)
 _SLOWER = 0.8  # of the median; below it a pair is slow
 
 
@@ -72,6 +78,58 @@ def calls_that_differ(case: Case) -> Iterator[Suspicion]:
     else:
         why = "all that print wait in the same call"
         yield Suspicion("rank_absent", min(0.5, most), first.line, why)
+
+
+@register("suspect", "records of calls")
+def records_of_calls(case: Case) -> Iterator[Suspicion]:
+    """Suspect different collectives if ranks record calls of one number that differ in kind, type, count or root.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    for group in case.log.calls_of_ranks:
+        by_number: dict[int, dict[int, list[Call]]] = {}
+        for rank, calls in group.items():
+            for call in calls:
+                by_number.setdefault(call.number, {}).setdefault(rank, []).append(call)
+        for number in sorted(by_number):
+            of_rank = by_number[number]
+            if len(of_rank) < 2 or len({len(calls) for calls in of_rank.values()}) > 1:
+                continue  # several calls of a group have one number, and a torn line may hide some
+            found = _odd_call(of_rank)
+            if found:
+                rank, call, usual = found
+                here, there = _recorded(call), _recorded(usual)
+                why = f"call {number} is {here} on rank {rank}, and {there} on others"
+                yield Suspicion("collective_mismatch", 0.93, call.line, why)
+                return
+
+
+def _odd_call(of_rank: dict[int, list[Call]]) -> tuple[int, Call, Call] | None:
+    """Return a rank whose call is another than that of most ranks, with both calls; None if all are alike."""
+    for place in range(len(next(iter(of_rank.values())))):
+        if len({_what(calls[place]) for calls in of_rank.values()}) == 1:
+            continue
+        calls = {rank: calls[place] for rank, calls in sorted(of_rank.items())}
+        counts = Counter(_what(call) for call in calls.values())
+        usual = counts.most_common(1)[0][0]
+        example = next(call for call in calls.values() if _what(call) == usual)
+        for rank, call in calls.items():
+            if _what(call) != usual:
+                return rank, call, example
+    return None
+
+
+def _what(call: Call) -> tuple[str, int, int, int]:
+    """Return what all ranks must have in common in a call."""
+    return call.kind, call.elements, call.datatype, call.root
+
+
+def _recorded(call: Call) -> str:
+    """Return a recorded call in words."""
+    return f"{call.kind} (count {call.elements}, datatype {call.datatype}, root {call.root})"
 
 
 def _call(number: int, kind: str, elements: int) -> str:
@@ -202,6 +260,60 @@ def pairs_of_nodes(case: Case) -> Iterator[Suspicion]:
         yield Suspicion("hash_collisions", 0.6, slow[0].line, "slow pairs have no node in common")
     else:
         yield Suspicion("slow_node", 0.4, slow[0].line)
+
+
+@register("suspect", "trials of groups of hosts")
+def trials_of_groups_of_hosts(case: Case) -> Iterator[Suspicion]:
+    """Suspect a node if each trial with it is slower than each one without, or it alone is in all that are far slower.
+
+    Trials may fall apart so by chance: of n trials with k of a node, one order in n over k has these last.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    by_host: dict[str, list[Trial]] = {}
+    for trial in case.trials:
+        for host in trial.hosts:
+            by_host.setdefault(host, []).append(trial)
+    speeds = sorted(trial.speed for trial in case.trials)
+    all_slow = []
+    for host, trials in by_host.items():
+        number = len(trials)
+        if not 1 < number < len(speeds) - 1:
+            continue
+        slowest, fastest = speeds[number], max(trial.speed for trial in trials)
+        # The slowest trials are those with the host if none of its own is as fast as the one after as many.
+        if fastest < slowest and _orders(len(speeds), number) > math.log(_BY_CHANCE * len(by_host)):
+            all_slow.append(host)
+    if len(all_slow) == 1:
+        (host,) = all_slow
+        slow = by_host[host]
+        best = max(slow, key=lambda each: each.speed)
+        others = [trial for trial in case.trials if host not in trial.hosts]
+        worst = min(others, key=lambda each: each.speed)
+        why = (
+            f"all {len(slow)} trials with {host} are slower than the {len(others)} without it: at best "
+            f"{best.printed}, the others at worst {worst.printed}"
+        )
+        yield Suspicion("slow_node", 0.88, slow[0].line, why)
+        return
+    if all_slow or not speeds:
+        return
+    limit = _SLOWER * float(np.median(speeds))
+    slow = [trial for trial in case.trials if trial.speed < limit]
+    common = frozenset.intersection(*(trial.hosts for trial in slow)) if len(slow) > 1 else ()
+    if len(common) == 1:
+        (host,) = common
+        fast = len(by_host[host]) - len(slow)
+        why = f"{host} is in all {len(slow)} slow trials, and in {fast} of the {len(speeds) - len(slow)} others"
+        yield Suspicion("slow_node", 0.85 if not fast else 0.6, slow[0].line, why)
+
+
+def _orders(n: int, k: int) -> float:
+    """Return the logarithm of n over k."""
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
 @register("suspect", "times of ranks")

@@ -106,6 +106,13 @@ def security_groups(case: Case) -> Iterator[Suspicion]:
     if not groups or any(group.inward and group.outward for group in groups):
         return  # an interface may have several groups, and what one of them lets pass does pass
     for group in groups:
-        side = "in" if not group.inward else "out"
-        why = f"{group.id} has no rule that lets all protocols {side} between its own members"
+        sides = [
+            side
+            for side, lets in (("inbound", group.inward), ("outbound", group.outward))
+            if not lets
+        ]
+        rules = " and no ".join(sides)
+        why = f"{group.id} has no {rules} rule for all protocols that names the group itself"
+        if group.rules:
+            why += f" ({group.rules})"
         yield Suspicion("firewall", 0.85, group.line, why)
