@@ -32,7 +32,9 @@ class _Number(float):
     def __format__(self, spec: str) -> str:
         if spec in _WITH_UNIT:
             return _WITH_UNIT[spec](self)
-        if spec.endswith("%"):
+        if spec.endswith(
+            "%"
+        ):  # such as "+.1%"; the course writes a space, see `units.format_share`
             return super().__format__(spec)[:-1] + " %"
         return super().__format__(spec)
 

@@ -22,6 +22,7 @@ __all__ = [
     "count",
     "flag",
     "format_rate",
+    "format_share",
     "format_size",
     "format_time",
     "is_number",
@@ -357,6 +358,27 @@ def format_size(n: float) -> str:
         if n >= factor and n % factor == 0 and n / factor < 1024:
             return f"{n / factor:.0f} {prefix}B"
     return f"{n:.0f} B" if 0 <= n < 1000 and n == int(n) else _three(n, _DECIMAL, "B")
+
+
+def format_share(share: float, digits: int = 0, *, signed: bool = False) -> str:
+    """Return a share of 1 in percent as the course writes it: with a space, and ``digits`` after the point.
+
+    Parameters
+    ----------
+    share : float
+        A part of a whole, or a change if ``signed``. [1]
+    digits : int
+        Digits after the point.
+    signed : bool
+        Whether a gain has its plus sign.
+
+    Examples
+    --------
+    >>> format_share(0.9712, 1), format_share(0.05, signed=True)
+    ('97.1 %', '+5 %')
+    """
+    sign = "+" if signed else ""
+    return f"{100 * share:{sign}.{digits}f} %"
 
 
 def __dir__() -> list[str]:

@@ -341,7 +341,7 @@ class Case:
         """Return the line that opens every lesson; a field that is switched off shows a dash."""
         fields = (
             f"step {self.t_step:.2f} s" if step else "step -",
-            f"{100 * self.mfu:.0f}%" if share else "-",
+            units.format_share(self.mfu) if share else "-",
             f"{self.run_hours / 24:.1f} days" if days else "- days",
             f"USD {self.price_run / 1e6:.2f} M" if bill else "USD -",
         )

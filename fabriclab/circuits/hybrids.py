@@ -123,7 +123,8 @@ class Hybrid(Value):
             units.format_time(t) for t in (self.seconds, self.circuits_alone, self.packets_alone)
         ]
         return (
-            f"<Hybrid: {shown[0]} with {self.hold.size} matchings for {self.share_of_circuits:.0%} of the bytes; "
+            f"<Hybrid: {shown[0]} with {self.hold.size} matchings for "
+            f"{units.format_share(self.share_of_circuits)} of the bytes; "
             f"circuits alone {shown[1]}, packets alone {shown[2]}>"
         )
 
@@ -175,7 +176,7 @@ def hybrid(
     >>> from fabriclab import circuits
     >>> one_large = [[0, 4e9, 1e6], [1e6, 0, 1e6], [1e6, 1e6, 0]]
     >>> circuits.hybrid(one_large, circuit_rate="400 Gb/s", packet_rate="100 Gb/s", setup="10 ms")
-    <Hybrid: 72.0 ms with 1 matchings for 77% of the bytes; circuits alone 100 ms, packets alone 320 ms>
+    <Hybrid: 72.0 ms with 1 matchings for 77 % of the bytes; circuits alone 100 ms, packets alone 320 ms>
     """
     traffic = square(matrix, "matrix")
     if not traffic.any():

@@ -181,7 +181,7 @@ class CircuitPlan(Value):
         """Show the number of configurations, the length and the duty."""
         return (
             f"<CircuitPlan: {self.n_configurations} configurations of {self.hosts} hosts, "
-            f"{units.format_time(self.end)}, lit {self.duty:.1%} of it>"
+            f"{units.format_time(self.end)}, lit {units.format_share(self.duty, 1)} of it>"
         )
 
 
@@ -218,7 +218,7 @@ def plan(
     --------
     >>> from fabriclab import circuits
     >>> circuits.plan([[1, 0], [-1, 0]], "1 ms", rate="400 Gb/s", setup="1 ms")
-    <CircuitPlan: 2 configurations of 2 hosts, 4.00 ms, lit 50.0% of it>
+    <CircuitPlan: 2 configurations of 2 hosts, 4.00 ms, lit 50.0 % of it>
     """
     table = np.asarray(matchings)
     if table.dtype.kind not in "iu" or table.ndim not in (2, 3):
@@ -316,7 +316,7 @@ class Played:
 
     def __repr__(self) -> str:
         """Show the time and the share of the rate."""
-        return f"<Played: {units.format_time(self.time)}, {self.throughput:.1%} of the rate>"
+        return f"<Played: {units.format_time(self.time)}, {units.format_share(self.throughput, 1)} of the rate>"
 
 
 def direct(fabric: Fabric, matrix: ArrayLike) -> tuple[Flows, Routes]:

@@ -79,7 +79,13 @@ class WhatIf:
         else:
             steps = [units.format_time(job.t_step) for job in (self.job_before, self.job_after)]
             table.append([f"step of a job on {self.job_before.gpus:,} GPUs", *steps])
-        table.append(["NICs of a scale-up domain that work", "100%", f"{self.nics_left:.0%}"])
+        table.append(
+            [
+                "NICs of a scale-up domain that work",
+                units.format_share(1.0),
+                units.format_share(self.nics_left),
+            ]
+        )
         table.append(["GPUs without a path of their own", "0", f"{self.alone.size:,}"])
         table.append(["GPUs cut off", "0", f"{self.cut_off.size:,}"])
         return table
@@ -95,8 +101,10 @@ class WhatIf:
         step = self.job_after.t_step / self.job_before.t_step - 1
         change = round(self.slower - 1, 6) + 0.0  # no "-0%"
         words = (
-            f"<WhatIf {title}: {collective} {before} -> {after} ({change:+.0%}), step of a job on "
-            f"{self.job_before.gpus:,} GPUs {step:+.1%}; {self.alone.size:,} GPUs send over NICs of their "
+            f"<WhatIf {title}: {collective} {before} -> {after} ({units.format_share(change, signed=True)}), step "
+            "of a job on "
+            f"{self.job_before.gpus:,} GPUs {units.format_share(step, 1, signed=True)}; {self.alone.size:,} GPUs "
+            "send over NICs of their "
             "neighbours"
         )
         if self.slower < 1 - _BY_CHANCE:

@@ -86,8 +86,10 @@ class Offer(NamedTuple):
         """Show the step, the cost and the answer."""
         verb = "pays" if self.pays else "does not pay"
         return (
-            f"<Offer {verb}: step {self.before:.2f} to {self.after:.2f} s ({self.growth:+.1%}, even at "
-            f"{self.breaks_even:+.1%}), USD per step {self.cost_after / self.cost_before - 1:+.1%}, turns at "
+            f"<Offer {verb}: step {self.before:.2f} to {self.after:.2f} s "
+            f"({units.format_share(self.growth, 1, signed=True)}, even at "
+            f"{units.format_share(self.breaks_even, 1, signed=True)}), USD per step "
+            f"{units.format_share(self.cost_after / self.cost_before - 1, 1, signed=True)}, turns at "
             f"{units.format_rate(self.turns_at)}>"
         )
 
@@ -116,7 +118,7 @@ def offer(
     Examples
     --------
     >>> offer(catalog.case(), "200 Gb/s")
-    <Offer does not pay: step 4.60 to 5.27 s (+14.6%, even at +9.4%), USD per step +4.7%, turns at 30.0 GB/s>
+    <Offer does not pay: step 4.60 to 5.27 s (+14.6 %, even at +9.4 %), USD per step +4.7 %, turns at 30.0 GB/s>
     """
     slower = units.rate(rate)
     new_price = units.parse(price, "price", "price")
@@ -218,9 +220,11 @@ class Claim(NamedTuple):
     def __repr__(self) -> str:
         """Show what the claim would need."""
         return (
-            f"<Claim {self.low:.0%} to {self.high:.0%}: {self.gain:.2f} times, worth {self.worth_factor:.1f} fabrics; "
+            f"<Claim {units.format_share(self.low)} to {units.format_share(self.high)}: {self.gain:.2f} times, "
+            f"worth {self.worth_factor:.1f} fabrics; "
             f"an unlimited network gives {self.best:.3f} times; true only against NICs of "
-            f"{units.format_rate(self.slow_rate)}; {self.premium:,.0f} USD more need {self.needs_premium:+.2%}>"
+            f"{units.format_rate(self.slow_rate)}; {self.premium:,.0f} USD more need "
+            f"{units.format_share(self.needs_premium, 2, signed=True)}>"
         )
 
 

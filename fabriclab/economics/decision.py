@@ -163,7 +163,10 @@ class Decision:
                 continue
             longer = steps[key] / steps[answer] - 1
             dearer = cost / costs[answer] - 1
-            text = f"On {key} it takes {steps[key]:.3f} s ({longer:+.1%}) and costs {dearer:+.1%}"
+            text = (
+                f"On {key} it takes {steps[key]:.3f} s ({units.format_share(longer, 1, signed=True)}) and costs "
+                f"{units.format_share(dearer, 1, signed=True)}"
+            )
             lacking = 0.0 if key == fabrics.NONE else values[f"lacking_{key}"]
             if lacking:
                 hours = lacking * values["hours_per_level"]
@@ -274,7 +277,14 @@ class Decision:
                 table.append([key, "", "cannot run", ""])
                 continue
             more = cost / costs[self.answer] - 1
-            table.append([key, f"{self.steps[key]:.3f}", f"{cost:.4f}", f"{more:+.1%}"])
+            table.append(
+                [
+                    key,
+                    f"{self.steps[key]:.3f}",
+                    f"{cost:.4f}",
+                    units.format_share(more, 1, signed=True),
+                ]
+            )
         return table
 
     def draw(self) -> str:
@@ -286,7 +296,7 @@ class Decision:
         if not self.runner_up:
             return f"<Decision: {self.answer}>"
         more = self.costs[self.runner_up] / self.costs[self.answer] - 1
-        return f"<Decision: {self.answer}; {self.runner_up} costs {more:+.1%}>"
+        return f"<Decision: {self.answer}; {self.runner_up} costs {units.format_share(more, 1, signed=True)}>"
 
     def _repr_html_(self) -> str:
         return as_html(self.rows(), repr(self)[1:-1])

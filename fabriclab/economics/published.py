@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fabriclab import catalog
+from fabriclab import catalog, units
 from fabriclab.catalog import Case
 from fabriclab.catalog.clos import rail_plan
 from fabriclab.core import Spec
@@ -281,8 +281,9 @@ def _claims(job: Case) -> list[PublishedCost]:
             gain,
             "1",
             "differs",
-            f"step of the case at those rates; 15 % needs an Ethernet at {rate:.0%} of line rate, and paying "
-            f"2.3 times for the network needs {needed:.1%}",
+            f"step of the case at those rates; 15 % needs an Ethernet at {units.format_share(rate)} of line rate, "
+            "and paying "
+            f"2.3 times for the network needs {units.format_share(needed, 1)}",
         ),
     ]
 

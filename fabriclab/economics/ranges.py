@@ -194,7 +194,7 @@ class Draws:
         """Return a table with its heading: each input and the share of the spread that it explains."""
         return [
             ["input", "explains"],
-            *([name, f"{share:.0%}"] for name, share in self.importance.items()),
+            *([name, units.format_share(share)] for name, share in self.importance.items()),
         ]
 
     def draw(self) -> str:

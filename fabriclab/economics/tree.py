@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
+from fabriclab import units
 from fabriclab.core import ReadOnly
 from fabriclab.economics import fabrics
 from fabriclab.economics.fabrics import (
@@ -208,7 +209,8 @@ class _Numbers:
         best = min(ones, key=self.costs.__getitem__)
         value = self.costs[best] / least
         detail = (
-            f"{best} {self.times[best]:.2f} s, {self.costs[best]:.4g} USD a step, {value - 1:+.1%} "
-            f"(may be {self.factor - 1:+.1%})"
+            f"{best} {self.times[best]:.2f} s, {self.costs[best]:.4g} USD a step, "
+            f"{units.format_share(value - 1, 1, signed=True)} "
+            f"(may be {units.format_share(self.factor - 1, 1, signed=True)})"
         )
         return Branch(key, question, value, self.factor, "1", detail, yes, no)

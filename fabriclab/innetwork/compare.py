@@ -287,7 +287,8 @@ def _by_network(
             note = (
                 "outside what is known: no start-up of streaming mode is published for a named switch, and the "
                 "operations of 2016 "
-                f"({units.format_time(startup)} in all) would be {startup / timeline.end:.0%} of the time"
+                f"({units.format_time(startup)} in all) would be {units.format_share(startup / timeline.end)} of "
+                "the time"
             )
     return Way(
         time=time,

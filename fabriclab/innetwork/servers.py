@@ -244,7 +244,9 @@ def operations() -> dict[str, str]:
         f"{units.format_time(spec.si or 0.0)} for {payload:.0f} B, of SHARP 1 in 2016; of later generations no time is "
         "published"
     )
-    streaming = f"no time is published; large arrays reach {part:.0%} of the rate of a link"
+    streaming = (
+        f"no time is published; large arrays reach {units.format_share(part)} of the rate of a link"
+    )
     return {"low latency": low, "streaming": streaming}
 
 
@@ -298,7 +300,10 @@ def _by_network(algorithm: str, cluster: Any, size: float) -> ServerCost:
     if unknown:
         return cost._replace(time=np.nan, note=unknown)
     words = units.format_time(startup)
-    note = f"rests on a start-up of {words} by the library's cost model, {startup / cost.time:.0%} of the time"
+    note = (
+        f"rests on a start-up of {words} by the library's cost model, {units.format_share(startup / cost.time)} "
+        "of the time"
+    )
     return cost._replace(note=note)
 
 

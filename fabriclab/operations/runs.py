@@ -103,8 +103,9 @@ class Runs:
         """Show the number of draws, their mean length, goodput and failures."""
         days = float(self.wall.mean()) / _DAY
         return (
-            f"<Runs: {self.wall.size} draws of {days:.4g} days, goodput {self.goodput.mean():.1%} "
-            f"({self.goodput.min():.1%} to {self.goodput.max():.1%}), {self.failures.mean():.4g} failures>"
+            f"<Runs: {self.wall.size} draws of {days:.4g} days, goodput {units.format_share(self.goodput.mean(), 1)} "
+            f"({units.format_share(self.goodput.min(), 1)} to {units.format_share(self.goodput.max(), 1)}), "
+            f"{self.failures.mean():.4g} failures>"
         )
 
 

@@ -101,7 +101,8 @@ class Watch:
         """Show loss, delay and false alarms."""
         every = units.format_time(self.false_alarm_every)
         return (
-            f"<Watch: a loss of {self.loss:.2%} at noise {self.noise:.2%} is found after {self.delay:.4g} samples "
+            f"<Watch: a loss of {units.format_share(self.loss, 2)} at noise {units.format_share(self.noise, 2)} "
+            f"is found after {self.delay:.4g} samples "
             f"on average; {self.links:,} links, a false alarm every {every}>\n{as_text(self.rows())}"
         )
 

@@ -250,7 +250,7 @@ class Frame:
         parts += [f"{header.name} {header.size}" for header in self.trailers]
         return (
             f"<{self.kind}: {', '.join(parts)} B; {self.on_wire} B on the cable, "
-            f"{self.overhead} B overhead, goodput {self.goodput:.1%}>"
+            f"{self.overhead} B overhead, goodput {units.format_share(self.goodput, 1)}>"
         )
 
     def _repr_html_(self) -> str:

@@ -117,7 +117,7 @@ def _cell(name: str, value: float) -> str:
     if name.endswith("[B/s]"):
         return units.format_rate(value)
     if name == "sent again":
-        return f"{value:.1%}"
+        return units.format_share(value, 1)
     if name in ("fairness", "slowdown p99"):
         return f"{value:.3f}" if name == "fairness" else f"{value:.2f}"
     return f"{value:,.0f}"
@@ -203,7 +203,7 @@ class Matrix:
                 if trace is None:
                     cells.append("gave up")
                 elif trace.sent_again:
-                    again = f"{trace.sent_again:.1%} sent again"
+                    again = f"{units.format_share(trace.sent_again, 1)} sent again"
                     cells.append(f"{units.format_time(trace.last_finish)}, {again}")
                 else:
                     cells.append(units.format_time(trace.last_finish))

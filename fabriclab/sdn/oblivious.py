@@ -67,7 +67,7 @@ class Oblivious:
 
     def __repr__(self) -> str:
         """Show the ratio and the method."""
-        return f"<Oblivious: fullest link at most at {100 * self.ratio:.4g}%, by {self.method}>"
+        return f"<Oblivious: fullest link at most at {100 * self.ratio:.4g} %, by {self.method}>"
 
 
 class _Hose(NamedTuple):
@@ -137,7 +137,7 @@ def oblivious(fabric: Fabric) -> Oblivious:
     --------
     >>> from fabriclab import topologies
     >>> oblivious(topologies.build("leaf_spine", hosts=24, radix=8, oversubscription=3))
-    <Oblivious: fullest link at most at 300%, by closed form of a Clos>
+    <Oblivious: fullest link at most at 300 %, by closed form of a Clos>
     """
     hose = _hose(fabric)
     if hose.node.size < 2:

@@ -121,8 +121,8 @@ class Engineered:
         """Show utilisation and bound."""
         proof = "proven by duality" if self.is_proven else "not proven"
         return (
-            f"<Engineered: fullest link at {100 * self.utilisation:.4g}%, "
-            f"bound {100 * self.bound:.4g}%, {proof}>"
+            f"<Engineered: fullest link at {100 * self.utilisation:.4g} %, "
+            f"bound {100 * self.bound:.4g} %, {proof}>"
         )
 
 

@@ -293,7 +293,8 @@ def outside_what_is_known(startup: float, time: float) -> str:
         return ""
     return (
         "outside what is known: the only published time of an operation is of 2016, and the library plans with a "
-        f"start-up of {units.format_time(startup)}, {startup / time:.0%} of the time, which no measurement confirms"
+        f"start-up of {units.format_time(startup)}, {units.format_share(startup / time)} of the time, which no "
+        "measurement confirms"
     )
 
 
@@ -620,14 +621,16 @@ def _beside_estimate(
         most = -(-gpus // nics)
         more = most * nics / gpus - 1
         notes.append(
-            f"{nics} NICs do not divide {gpus} GPUs evenly: one serves {most}, {more:.0%} more than the mean, which "
+            f"{nics} NICs do not divide {gpus} GPUs evenly: one serves {most}, {units.format_share(more)} more "
+            "than the mean, which "
             "the estimate takes"
         )
     if nics > gpus and nics % gpus:
         fewest = nics // gpus
         less = 1 - fewest * gpus / nics
         notes.append(
-            f"{nics} NICs do not divide among {gpus} GPUs evenly: a GPU has {fewest}, {less:.0%} less than the mean, "
+            f"{nics} NICs do not divide among {gpus} GPUs evenly: a GPU has {fewest}, {units.format_share(less)} "
+            "less than the mean, "
             "which the estimate takes"
         )
     return tuple(notes)

@@ -312,7 +312,7 @@ class Step(Value):
         time = units.format_time(self.time)
         low = units.format_time(self.low)
         high = units.format_time(self.high)
-        share = f", {self.mfu:.0%} of peak" if self.peak else ""
+        share = f", {units.format_share(self.mfu)} of peak" if self.peak else ""
         return f"<Step of {self.model.name} on {self.ranks:,} GPUs ({self.layout}): {time} ({low} to {high}){share}>"
 
     def _repr_html_(self) -> str:

@@ -150,7 +150,7 @@ def report() -> Report:
         out += int(excluded(row["sweep_id"], size).sum())
     counts = (
         f"{fitted} constants in {len(main)} families of transport, fitted on {len(known)} systems; "
-        f"{out} of {points} points ({out / points:.1%}) excluded"
+        f"{out} of {points} points ({units.format_share(out / points, 1)}) excluded"
     )
     return Report({head: ReportTable(tuple(rows)) for head, rows in parts.items()}, counts)
 
@@ -214,7 +214,7 @@ def coverage() -> list[dict[str, Any]]:
         for kind in ("latency", "middle", "bandwidth"):
             hits = inside.get((family, kind), [])
             cells[f"{kind}, points"] = len(hits)
-            cells[f"{kind}, inside"] = f"{np.mean(hits):.0%}" if hits else "-"
+            cells[f"{kind}, inside"] = units.format_share(float(np.mean(hits))) if hits else "-"
         rows.append(cells)
     return rows
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fabriclab import units
 from fabriclab.catalog.tables import data_rows
 from fabriclab.core import Floats
 from fabriclab.training import kernels, served
@@ -221,7 +222,7 @@ def _latencies(rows: tuple[Mapping[str, str], ...]) -> list[dict[str, Any]]:
                 "batch": batch,
                 "number": len(errors),
                 "median": float(np.median(np.abs(errors))),
-                "mean error": f"{np.mean(errors):+.0%}",
+                "mean error": units.format_share(float(np.mean(errors)), signed=True),
             }
         )
     return table
@@ -242,7 +243,7 @@ def _exchanges(rows: tuple[Mapping[str, str], ...]) -> list[dict[str, Any]]:
                 "kernel": row["comm_op"].removeprefix("moe_"),
                 "published [us]": f"{1e6 * told:.0f}",
                 "model [us]": f"{1e6 * ours:.0f}",
-                "error": f"{ours / told - 1:+.0%}",
+                "error": units.format_share(ours / told - 1, signed=True),
                 "used for the start-up": "yes" if fitted else "",
             }
         )

@@ -424,7 +424,7 @@ def _papers() -> list[dict[str, Any]]:
                 "batch": each.batch,
                 "published [s]": f"{each.seconds:.2f}",
                 "model [s]": f"{each.step.time:.2f}",
-                "error": f"{each.error:+.0%}",
+                "error": units.format_share(each.error, signed=True),
             }
         )
     return table
@@ -549,7 +549,7 @@ def _largest(held: list[HeldStep]) -> list[dict[str, Any]]:
                 "precision": key[2],
                 "model": key[3],
                 "rows": len(errors),
-                "median error": f"{np.median(errors):+.0%}",
+                "median error": units.format_share(np.median(errors), signed=True),
                 "experts sent by": groups[key][0].step.tiers.get("experts", ""),
             }
         )

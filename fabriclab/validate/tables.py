@@ -24,7 +24,11 @@ from fabriclab.tuner.system import System, read
 
 Model = Callable[[dict[str, Any], float], float | None]
 REGIMES = ("lat", "mid", "bw")
-_FORMS = {"published": units.format_rate, "model": units.format_rate, "error": "{:+.0%}".format}
+_FORMS: dict[str, Callable[[float], str]] = {
+    "published": units.format_rate,
+    "model": units.format_rate,
+    "error": partial(units.format_share, signed=True),
+}
 CAP = 1e9  # stands for the infinite error of a missing prediction, so that quantiles stay defined
 
 
@@ -207,7 +211,7 @@ def _show(name: str, cell: Any) -> str:
         return ""
     if cell >= CAP:
         return "none"
-    return f"{cell:.0%}"
+    return units.format_share(cell)
 
 
 def table(model: Model = predict) -> ReportTable:

@@ -31,7 +31,17 @@ from fabriclab.views.axes import (
 from fabriclab.views.common import common_ends
 from fabriclab.views.page import HERE, ROLES, Axes, Picture, Table, plain, spread
 from fabriclab.views.rulers import fitted
-from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, printed, texts
+from fabriclab.views.scene import (
+    COLOUR,
+    Layer,
+    Scene,
+    boxes,
+    lines,
+    log_axis,
+    printed,
+    texts,
+    with_times_sign,
+)
 
 Results = Result | Sequence[Result] | Mapping[str, Result | Sequence[Result]]
 Bounds = Mapping[str, units.Quantity]
@@ -82,7 +92,6 @@ _NAMING = ("label", "algorithm", "algo", "system")  # a result is named after th
 _NO_NAMES = ("", "default")
 # Names that people write with hyphens, and x for the sign of a product, as in "GPUs x 2" and "8 x MI300X".
 _HYPHENED = ("halving_doubling", "all_reduce", "all_gather", "reduce_scatter", "all_to_all")
-_TIMES = re.compile(r"(?<=\d )x(?= )|(?<= )x(?= \d)")
 _HYPHENED_ID = r"[a-z]+(-[a-z0-9]+)+"
 # The path of a file behind its repository and commit.
 _IN_REPOSITORY = re.compile(r"(?<=@[0-9a-f]{7}):\S+")
@@ -972,7 +981,7 @@ def readable(label: str) -> str:
         return _in_words(label)
     if re.fullmatch(r"[a-z0-9_]+( [a-z0-9_]+)+", label):  # several ids
         label = " ".join(_in_words(word) if "_" in word else word for word in label.split(" "))
-    return _TIMES.sub("×", label)
+    return with_times_sign(label)
 
 
 def _in_words(name: str) -> str:

@@ -282,7 +282,7 @@ def test_law_a_clos_of_any_size_is_the_one_that_is_built_or_refused(
 def test_the_campus():
     """Three full tiers: 5 switches for each 64 GPUs, and three cables for each; 32,768 GPUs as on the price sheet."""
     campus = CASE.replace(servers=2048, dp=2048)
-    assert campus.strip() == "step 4.60 s | 41% | 1.1 days | USD 0.64 M"
+    assert campus.strip() == "step 4.60 s | 41 % | 1.1 days | USD 0.64 M"
     assert (campus.leaves, campus.spines, campus.cores) == (512, 512, 256)
     assert campus.cables_spine == 2 * campus.cables_host == 2 * 16384
     assert campus.optics_power == pytest.approx(16384 * 9 + 2.5 * 16384 * 17)
@@ -319,9 +319,9 @@ def test_unknown_rows():
 
 
 def test_display():
-    assert CASE.strip() == "step 4.60 s | 41% | 17.8 days | USD 0.61 M"
+    assert CASE.strip() == "step 4.60 s | 41 % | 17.8 days | USD 0.61 M"
     assert CASE.strip(step=False, share=False) == "step - | - | 17.8 days | USD 0.61 M"
-    assert CASE.strip(days=False, bill=False) == "step 4.60 s | 41% | - days | USD -"
+    assert CASE.strip(days=False, bill=False) == "step 4.60 s | 41 % | - days | USD -"
     assert repr(CASE) == "<Case: 1024 GPUs, NIC 50.0 GB/s, nothing changed>"
     assert (
         repr(CASE.replace(nic_rate="25 GB/s"))

@@ -1252,8 +1252,8 @@ def test_progress_is_calibration_strength_ledger_and_reviews(clock):
         "0.500",
     )
     assert topics.rows == [
-        (numbered("31_all_reduce"), "1 of 1", "100%"),
-        (numbered("00_start_here"), "1 of 2", "50%"),
+        (numbered("31_all_reduce"), "1 of 1", "100 %"),
+        (numbered("00_start_here"), "1 of 2", "50 %"),
     ]
     assert changes.rows == (("no overlap", "5.29", text("ledger.lesson", number=35)),)
     assert text("progress.resting") in str(fabriclab.progress())

@@ -34,7 +34,7 @@ def test_the_case():
     found = economics.decide(CASE)
     assert found.answer == "infiniband"
     assert found.runner_up == "lossless"
-    assert repr(found) == "<Decision: infiniband; lossless costs +1.1%>"
+    assert repr(found) == "<Decision: infiniband; lossless costs +1.1 %>"
     assert any("47.9 GB/s" in reason for reason in found.reasons)
     assert any("16 GPUs; the job has 1,024" in reason for reason in found.reasons)
 

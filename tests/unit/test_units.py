@@ -411,3 +411,18 @@ def test_the_sign_of_an_exponent_is_no_calculation():
     assert units.size("1e+3 B") == 1000
     with pytest.raises(ValueError, match="unknown unit 'foo'"):
         units.size("1e-3 foo")
+
+
+@pytest.mark.parametrize(
+    ("share", "digits", "signed", "shown"),
+    [
+        (0.9712, 1, False, "97.1 %"),
+        (1.0, 0, False, "100 %"),
+        (0.05, 0, True, "+5 %"),
+        (-0.034, 1, True, "-3.4 %"),
+        (np.float64(0.5), 2, False, "50.00 %"),
+        (math.nan, 0, False, "nan %"),
+    ],
+)
+def test_a_share_is_written_with_a_space(share, digits, signed, shown):
+    assert units.format_share(share, digits, signed=signed) == shown

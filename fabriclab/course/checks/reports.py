@@ -370,7 +370,7 @@ def _topics() -> Iterator[tuple[str, ...]]:
         hits_of[questions()[id].lesson].append(entry["right"] and entry["tries"] == 1)
     for lesson, hits in sorted(hits_of.items(), key=lambda pair: -statistics.mean(pair[1])):
         count = text("report.of", n=sum(hits), total=len(hits))
-        yield numbered(lesson), count, f"{statistics.mean(hits):.0%}"
+        yield numbered(lesson), count, units.format_share(statistics.mean(hits))
 
 
 def _facts() -> str:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from fabriclab import units
 from fabriclab.core import as_html
 from fabriclab.texts import table, text
 
@@ -121,10 +122,10 @@ def _summaries(entries: Sequence[Entry], names: Mapping[str, float]) -> list[tup
     for name, of in names.items():
         points = _points_in(entries, name)
         medians.append(f"{statistics.median(points):g}")
-        full.append(f"{sum(one >= of for one in points) / len(points):.0%}")
+        full.append(units.format_share(sum(one >= of for one in points) / len(points)))
     most = sum(names.values())
     medians.append(f"{statistics.median(sums):g}")
-    full.append(f"{sum(one >= most for one in sums) / len(sums):.0%}")
+    full.append(units.format_share(sum(one >= most for one in sums) / len(sums)))
     return [(text("grade.page.median"), medians), (text("grade.page.full"), full)]
 
 
@@ -194,7 +195,14 @@ def _row_of_question(name: str, records: Sequence[Record]) -> tuple[str, ...]:
     kinds = Counter(q["trouble"] for q in records if q["trouble"]).most_common()
     mistakes = "; ".join(f"{mistake} ({n})" for mistake, n in often)
     others = "; ".join(f"{trouble(kind)} ({n})" for kind, n in kinds)
-    return pages.title(name), f"{right:.0%}", median, mean, mistakes or "-", others or "-"
+    return (
+        pages.title(name),
+        units.format_share(right),
+        median,
+        mean,
+        mistakes or "-",
+        others or "-",
+    )
 
 
 def trouble(kind: str) -> str:

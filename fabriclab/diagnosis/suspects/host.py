@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from fabriclab import units
 from fabriclab.diagnosis.case import Case
 from fabriclab.diagnosis.comparison import slower_runs
 from fabriclab.diagnosis.host_tools import Packaged
@@ -29,7 +30,9 @@ def shared_memory(case: Case) -> Iterator[Suspicion]:
         if mount.where != "/dev/shm":
             continue
         if mount.used >= _FULL:
-            yield Suspicion("shm_too_small", 0.93, mount.line, f"{mount.used:.0%} of it is used")
+            yield Suspicion(
+                "shm_too_small", 0.93, mount.line, f"{units.format_share(mount.used)} of it is used"
+            )
         elif mount.size < _SMALL:
             yield Suspicion("shm_too_small", 0.6, mount.line, "a container's default is 64 MB")
 

@@ -16,6 +16,7 @@ from fabriclab.views.page import plain
 from fabriclab.views.scene import (
     COLOUR,
     EDGE,
+    HATCHES,
     Layer,
     Scene,
     boxes,
@@ -326,8 +327,9 @@ def bar_layers(here: State) -> dict[str, Layer]:
     shares = here.shares
     left = _ENDS[0] + (_ENDS[1] - _ENDS[0]) * np.concatenate([[0.0], np.cumsum(shares)[:-1]])
     wide = (_ENDS[1] - _ENDS[0]) * shares
-    colour = np.array([COLOUR["queue"], COLOUR["marked"], COLOUR["paused"], COLOUR["drained"]])
-    hatch = np.array([0.0, 0.0, 0.0, 1.0])
+    # Work that is kept is plain grey, and what it costs stands out by its form: no hue of packets stands for time.
+    colour = np.array([COLOUR["edge"], COLOUR["ink"], COLOUR["paper"], COLOUR["paper"]])
+    hatch = np.array([0.0, 0.0, HATCHES.index("...."), HATCHES.index("////")])
     top, foot = _BAR
     words = [f"{percent(share)} %" for share in shares]
     key = np.array(_KEYS)
@@ -341,8 +343,8 @@ def bar_layers(here: State) -> dict[str, Layer]:
             top,
             np.maximum(wide, 0.5),
             foot - top,
-            colour=np.where(hatch > 0, COLOUR["paper"], colour),
-            edge=np.where(hatch > 0, COLOUR["drained"], COLOUR["none"]),
+            colour=colour,
+            edge=COLOUR["edge"],
             hatch=hatch,
             round=0.0,
             names=names,
@@ -353,8 +355,8 @@ def bar_layers(here: State) -> dict[str, Layer]:
             _KEY - 6,
             12.0,
             12.0,
-            colour=np.where(hatch > 0, COLOUR["paper"], colour),
-            edge=np.where(hatch > 0, COLOUR["drained"], COLOUR["none"]),
+            colour=colour,
+            edge=COLOUR["edge"],
             hatch=hatch,
             round=0.0,
         ),

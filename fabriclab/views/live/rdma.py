@@ -938,11 +938,14 @@ def beside_boxes(leg: Floats, aside: float, wide: float, places: ServerMap) -> F
             np.interp(row, *(np.array([y, x]) if y[0] < y[-1] else np.array([y, x])[:, ::-1]))
         )
         is_left = (left + right)[here] / 2 < at
-        lower = float(right[here][is_left].max(initial=at - half))
-        upper = float(left[here][~is_left].min(initial=at + half))
+        lower = float(right[here][is_left].max(initial=-math.inf))
+        upper = float(left[here][~is_left].min(initial=math.inf))
         centre = clamped(at, lower + half, upper - half)
-        centres += [(float(top[here][0]), centre), (float(foot[here][0]), centre)]
+        passed = float(top[here][0]) - _COPY_ROOM, float(foot[here][0]) + _COPY_ROOM
+        centres += [(height, centre) for height in passed]
     heights, wanted = np.array(sorted(centres)).T
+    # A line turns at these heights, and one that had no point there would cut the corner, across the edge of a box.
+    y = np.unique(np.concatenate([y, np.clip(heights, low, high)]))[:: 1 if y[0] < y[-1] else -1]
     path = np.stack([np.interp(y, heights, wanted) + aside, y], axis=1)
     # Where a copy turns within a box, it does so behind it and not along its edge.
     begins = [[path[0, 0], inside[0]]] if 0 in inside else np.empty((0, 2))

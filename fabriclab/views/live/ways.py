@@ -327,13 +327,16 @@ def plain_number(value: float) -> str:
 
 
 def route_list(panel: PathPanel, top: float, height: float) -> dict[str, Layer]:
-    """Return the links of a single route in their order, as many as have room."""
+    """Return the links of a single route in their order, as many as have room.
+
+    A link begins where the one before ends, so only the first names both of its ends.
+    """
     room = int((height - top - 12) // _STEP_ROW)
     links = list(itertools.pairwise(panel.names))[: max(room, 0)]
     if not links:
         return {}
     y = top + 22.0 + _STEP_ROW * np.arange(len(links))
-    words = [text("loop.row", a=a, b=b) for a, b in links]
+    words = [text("loop.row", a="" if i else a, b=b).strip() for i, (a, b) in enumerate(links)]
     numbers = [str(i + 1) for i in range(len(links))]
     return {
         "route title": heading(top, text("live.paths.route"), 14.0),

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fabriclab import catalog, circuits
+from fabriclab import catalog, circuits, units
 from fabriclab.core import Flags, Floats
 from fabriclab.course.judges import Trace, TriedCase, Unanswered
 from fabriclab.course.judges.shared.functions import (
@@ -143,7 +143,7 @@ def needs_relay(answer: Relayed) -> Verdict:
 
 def _percent(share: float) -> str:
     """Write a share in per cent."""
-    return f"{share:.4g} ({share:.1%})"
+    return f"{share:.4g} ({units.format_share(share, 1)})"
 
 
 # Circuits for a traffic matrix --------------------------------------------------------------------
