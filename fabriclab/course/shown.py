@@ -427,3 +427,27 @@ def digits(number: float) -> str:
 def shown(number: float, unit: str | None) -> str:
     """Write a number with its unit, as `digits` does."""
     return digits(number) if unit in (None, "1") else f"{digits(number)} {unit}"
+
+
+def with_prefix(value: float, unit: str) -> str:
+    """Write a number in SI with four digits, in a unit or in the same one with the prefix that fits: 56.83 kW.
+
+    Examples
+    --------
+    >>> with_prefix(56832.0, "W"), with_prefix(4e6, "1"), with_prefix(0.283, "%")
+    ('56.83 kW', '4,000,000', '28.3 %')
+    """
+    number = value / quantity(unit)[1]
+    base = re.sub(r"\A[kMGTPEpnum](?=.)", "", unit)  # nobody writes kUSD, so money stays as it is
+    fits = unit == "USD" or number == 0 or 1e-2 <= abs(number) < 1e4
+    if not fits and unit in units.UNITS and units.UNITS.get(base, ("",))[0] == quantity(unit)[0]:
+        scaled, prefix = units.scale(value / quantity(base)[1])
+        if prefix + base in units.UNITS:
+            number = scaled
+            unit = prefix + base
+    rounded = float(f"{number:.4g}")
+    decimals = 0 if rounded == 0 else max(0, 3 - math.floor(math.log10(abs(rounded))))
+    written = f"{rounded:,.{decimals}f}"
+    if decimals:
+        written = written.rstrip("0").rstrip(".")
+    return written if unit == "1" else f"{written} {unit}"

@@ -49,6 +49,7 @@ class Item:
     topic: str
     level: str
     question: Question
+    not_with: tuple[str, ...] = ()  # numbers of questions that would give this one's answer away
 
     @property
     def id(self) -> str:
@@ -120,7 +121,12 @@ def _items() -> Mapping[str, Item]:
     for topic in TOPICS:
         content = tomllib.loads((FOLDER / f"{topic}.toml").read_text(encoding="utf-8"))
         for id, entry in content.items():
-            found[id] = Item(topic, entry["level"], _question(id, entry))
+            found[id] = Item(
+                topic,
+                entry["level"],
+                _question(id, entry),
+                not_with=tuple(entry.get("not_with", ())),
+            )
     return found
 
 
