@@ -59,6 +59,17 @@ def test_the_bank_has_all_questions_of_the_list_with_four_levels_and_a_place_eac
         assert all(item.because(mistake) for mistake in mistakes)
 
 
+def test_every_mistake_has_a_sentence_that_says_more_than_its_name():
+    named = set()
+    for item in bank.items().values():
+        for wrong in item.question.wrong:
+            named.add(wrong.mistake)
+            sentence = item.because(wrong.mistake)
+            assert sentence != text("exam.mistake", mistake=wrong.mistake), (item.id, sentence)
+            assert sentence.endswith((".", "?", ")")) and "{" not in sentence
+    assert bank.mistakes().keys() <= named, "no sentence without its mistake"
+
+
 def test_the_sentences_name_only_quantities_of_their_question():
     for item in bank.items().values():
         files._check_fields(item.id, item.question.words.prompt, item.question.params)
