@@ -191,8 +191,16 @@ _DIGITS = r"[\d.,_]*\d\.?(?:[eE][-+]?\d+)?"
 _GAP = re.compile(
     r"(?<=\d)[\u00a0\u2009\u202f](?=\d{3}(?!\d))"
 )  # thousands apart, as French writes them
+# The same with plain spaces, which also separate numbers, so that only whole groups of three are read.
+_SPACED = re.compile(r"\s*[-+]?[1-9]\d{0,2}(?: \d{3})+(?![\d ]*\d)")
+_TENS = re.compile(r"(?:\*|x|\u00d7|\u00b7)\s*10\s*(?:\^|\*\*)\s*([-+]?\d{1,2})(?!\d)\s*(.*)")
+# The unit of a size or a rate with its noun written out, such as GByte or Mbit/s.
+_WRITTEN_OUT = re.compile(r"([kKMGTP]i?)?(?:(?P<byte>[Bb]ytes?)|[Bb]its?)(/s)?")
+_PREFIXES = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}  # of a plain number
 _SUGGESTIONS = ("did you mean", "read in two ways")  # in an error that proposes a unit
 _FORM = re.compile(rf"\s*([-+]?{_DIGITS}(?:\s*/\s*{_DIGITS})?)\s*(\S.*?)?\s*\Z")
+_PARTS = re.compile(rf"({_DIGITS})\s*([^\W\d_]+)[\s,]*")
+_SUM = re.compile(rf"\s*(?:{_PARTS.pattern}){{2,4}}\Z")  # such as 13 min 37 s
 # Ratios by which people are often wrong, too high or too low, each recognised within half a percent.
 _FACTORS = {2.0: "direction", 8.0: "bits"}
 _FACTORS |= {1.024**exponent: "binary" for exponent in range(1, 5)}
@@ -235,24 +243,36 @@ def parse_answer(answer: Any, unit: str, bare: str = "") -> Answer:
     asked, _ = quantity(unit)
     if isinstance(answer, (list, tuple, np.ndarray)) and np.size(answer) == 1:
         answer = np.asarray(answer, dtype=object).item()
-    match = _FORM.match(_GAP.sub("", str(answer))) if _may_be_number(answer) else None
+    written, spaces = _without_gaps(str(answer)) if _may_be_number(answer) else ("", False)
+    summed = _sum(written, asked)
+    if summed is not None:
+        return summed
+    match = _FORM.match(written)
 
-    example = match[1] if match else "0.7"
-    if asked:
-        example += f" {unit}"
+    # An example with the learner's own number would drop or change what stands behind it, so it has another one.
+    example = f"0.7 {unit}" if asked else "0.7"
     if match is None or (match[2] or "").startswith("/"):
         return Answer(problem=text("answer.kind", got=f"{answer!r:.60}", example=example))
-    written_number, written_unit = match.groups()
+    written_number = match[1]
+    scale, written_unit = _scaled(match[2] or "")
     if written_unit == text("unit.times"):
         written_unit = "times"
+    if not asked and written_unit in _PREFIXES:
+        scale *= _PREFIXES[written_unit]
+        written_unit = ""
     written_unit = written_unit or bare or {"": "1", "level": unit}.get(asked, "")
     if not written_unit:
-        return Answer(problem=text("answer.which", example=example))
+        own = f"{' '.join(written.split())} {unit}"
+        return Answer(problem=text("answer.which", example=own))
 
     number, note = _number(written_number)
     if not math.isfinite(number):
         return Answer(problem=text("answer.finite"))
-    proposed = f"{number:g}" if "/" in written_number else written_number
+    if spaces:
+        note = text("answer.spaces", number=number)
+    number *= scale
+    is_plain = "/" not in written_number and scale == 1
+    proposed = written_number if is_plain else f"{number:.10g}"
     try:
         kind, factor = quantity(written_unit, proposed, example)
     except InputRefused as error:
@@ -264,6 +284,51 @@ def parse_answer(answer: Any, unit: str, bare: str = "") -> Answer:
     if not math.isfinite(si):
         return Answer(problem=text("answer.finite"))
     return Answer(si, note)
+
+
+def _without_gaps(written: str) -> tuple[str, bool]:
+    """Return a text without the gaps between groups of three digits, and whether plain spaces were among them."""
+    bare = _GAP.sub("", written)
+    match = _SPACED.match(bare)
+    if match is None:
+        return bare, False
+    return match[0].replace(" ", "") + bare[match.end() :], True
+
+
+def _sum(written: str, asked: str) -> Answer | None:
+    """Return the sum of numbers with falling units of the quantity asked for, such as 13 min 37 s; else None."""
+    if not _SUM.match(written):
+        return None
+    total = 0.0
+    last = math.inf
+    for digits_of_part, unit in _PARTS.findall(written):
+        kind, factor = _KNOWN.get(unit, ("", 0.0))
+        number, _ = _number(digits_of_part)
+        if not asked or kind != asked or factor >= last or not math.isfinite(number):
+            return None
+        total += number * factor
+        last = factor
+    return Answer(total, text("answer.sum", number=total, unit=SI[asked]))
+
+
+def _scaled(unit: str) -> tuple[float, str]:
+    """Return the factor in front of a unit, such as million, and the unit without it, as the library spells it."""
+    scale = 1.0
+    tens = _TENS.fullmatch(unit)
+    if tens:
+        scale = 10.0 ** int(tens[1])
+        unit = tens[2]
+    first, _, rest = unit.partition(" ")
+    factors = dict(zip(text("unit.scales").split("|"), (1e3, 1e6, 1e9, 1e12), strict=True))
+    if first.lower() in factors:
+        scale *= factors[first.lower()]
+        unit = rest.strip()
+    if unit.lower() in text("unit.percent").split("|"):
+        return scale, "%"
+    spelled = _WRITTEN_OUT.fullmatch(unit)
+    if spelled and spelled[1]:
+        unit = f"{spelled[1]}{'B' if spelled['byte'] else 'b'}{spelled[3] or ''}"
+    return scale, unit
 
 
 def _may_be_number(answer: Any) -> bool:
@@ -315,8 +380,8 @@ def quantity(unit: str, number: str = "1", example: str = "") -> tuple[str, floa
 
 def unit_in(written: Any) -> str:
     """Return the unit after the number in a string, or an empty text."""
-    match = _FORM.match(written) if isinstance(written, str) else None
-    return (match[2] or "") if match else ""
+    match = _FORM.match(_without_gaps(written)[0]) if isinstance(written, str) else None
+    return _scaled(match[2] or "")[1] if match else ""
 
 
 def named_factor(value: float, truth: float, kind: str) -> str | None:
@@ -362,3 +427,27 @@ def digits(number: float) -> str:
 def shown(number: float, unit: str | None) -> str:
     """Write a number with its unit, as `digits` does."""
     return digits(number) if unit in (None, "1") else f"{digits(number)} {unit}"
+
+
+def with_prefix(value: float, unit: str) -> str:
+    """Write a number in SI with four digits, in a unit or in the same one with the prefix that fits: 56.83 kW.
+
+    Examples
+    --------
+    >>> with_prefix(56832.0, "W"), with_prefix(4e6, "1"), with_prefix(0.283, "%")
+    ('56.83 kW', '4,000,000', '28.3 %')
+    """
+    number = value / quantity(unit)[1]
+    base = re.sub(r"\A[kMGTPEpnum](?=.)", "", unit)  # nobody writes kUSD, so money stays as it is
+    fits = unit == "USD" or number == 0 or 1e-2 <= abs(number) < 1e4
+    if not fits and unit in units.UNITS and units.UNITS.get(base, ("",))[0] == quantity(unit)[0]:
+        scaled, prefix = units.scale(value / quantity(base)[1])
+        if prefix + base in units.UNITS:
+            number = scaled
+            unit = prefix + base
+    rounded = float(f"{number:.4g}")
+    decimals = 0 if rounded == 0 else max(0, 3 - math.floor(math.log10(abs(rounded))))
+    written = f"{rounded:,.{decimals}f}"
+    if decimals:
+        written = written.rstrip("0").rstrip(".")
+    return written if unit == "1" else f"{written} {unit}"

@@ -24,7 +24,7 @@ from fabriclab.course.assessment import (
 from fabriclab.course.classroom.collected import collect
 from fabriclab.course.progress import store
 from fabriclab.course.questions import files
-from fabriclab.course.shown import InputRefused, parse_answer
+from fabriclab.course.shown import InputRefused, parse_answer, with_prefix
 from fabriclab.operations import find_drift
 from fabriclab.physics import media
 from fabriclab.texts import text
@@ -59,6 +59,17 @@ def test_the_bank_has_all_questions_of_the_list_with_four_levels_and_a_place_eac
         assert all(item.because(mistake) for mistake in mistakes)
 
 
+def test_every_mistake_has_a_sentence_that_says_more_than_its_name():
+    named = set()
+    for item in bank.items().values():
+        for wrong in item.question.wrong:
+            named.add(wrong.mistake)
+            sentence = item.because(wrong.mistake)
+            assert sentence != text("exam.mistake", mistake=wrong.mistake), (item.id, sentence)
+            assert sentence.endswith((".", "?", ")")) and "{" not in sentence
+    assert bank.mistakes().keys() <= named, "no sentence without its mistake"
+
+
 def test_the_sentences_name_only_quantities_of_their_question():
     for item in bank.items().values():
         files._check_fields(item.id, item.question.words.prompt, item.question.params)
@@ -78,6 +89,53 @@ def test_every_number_draws_for_200_seeds_and_no_two_answers_are_alike(item):
         assert "{" not in drawn.asked
         seen.add(tuple(drawn.given.values()))
     assert len(seen) >= 4, "a second test has other numbers"
+
+
+def test_keys_are_written_as_people_write_numbers():
+    for item in NUMBERS:
+        for given in item.settings():
+            key = drawing.Drawn(item, given=given).key
+            assert "e+" not in key and "e-" not in key, key
+    draws = bank.items()["Q64"]
+    assert drawing.Drawn(draws, given=draws.settings()[-1]).key.endswith(" kW")
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "written"),
+    [
+        (56832.0, "W", "56.83 kW"),
+        (4e6, "1", "4,000,000"),
+        (0.283, "%", "28.3 %"),
+        (1.8e-7, "%", "0.000018 %"),
+        (1.004e6, "USD", "1,004,000 USD"),
+        (817.0, "min", "13.62 min"),
+        (2.5e10, "GB/s", "25 GB/s"),
+        (0.0, "s", "0 s"),
+    ],
+)
+def test_a_key_has_four_digits_and_the_prefix_that_fits(value, unit, written):
+    assert with_prefix(value, unit) == written
+
+
+SHARES = "Q144 Q148 Q61 Q74 Q82 Q95 Q115 Q116 Q119 Q128 Q159 Q160".split()
+
+
+@pytest.mark.parametrize("id", SHARES)
+def test_a_share_is_right_in_per_cent_as_a_part_and_with_the_sign_in_words(id):
+    item = bank.items()[id]
+    for given in item.settings():
+        drawn = drawing.Drawn(item, given=given)
+        share = drawn.truth
+        for answer in (100 * share, share, f"{100 * share} %", f"{100 * share} percent"):
+            assert drawn.judge(answer).right, (drawn.asked, answer)
+        assert drawn.key.endswith(" %")
+
+
+def test_bits_are_answered_in_bits():
+    item = bank.items()["Q152"]
+    given = {"r": "400", "q": "100000"}
+    assert drawing.Drawn(item, given=given).judge("4 Mb").right
+    assert drawing.Drawn(item, given=given).judge("4000 kb").right
 
 
 @pytest.mark.parametrize("item", NUMBERS, ids=lambda item: item.id)
@@ -159,6 +217,35 @@ def test_topics_take_turns_and_what_was_seen_comes_last():
     seen = [one.item.id for one in drawing.draw(1, levels="recall", n=10)]
     fresh = [one.item.id for one in drawing.draw(2, levels="recall", n=10, seen=seen)]
     assert not set(seen) & set(fresh)
+
+
+def test_questions_that_give_each_other_away_never_stand_in_one_test_or_sheet():
+    pairs = {(id, other) for id, item in bank.items().items() for other in item.not_with}
+    assert ("Q21", "Q105") in pairs
+    assert all((other, id) in pairs and other in bank.items() for id, other in pairs)
+    for seed in range(20):
+        ids = {one.item.id for one in drawing.draw(seed, n=len(bank.items()))}
+        assert len(ids & {"Q21", "Q105"}) == 1
+        assert "Q105" not in {one.item.id for one in drawing.draw(seed, n=200, beside=["Q21"])}
+        on_paper = set(sitting.sheet(seed, 160).data["questions"])
+        assert len(on_paper & {"Q21", "Q105"}) == 1
+    store.put("tests", "7", {"answers": [{"id": "Q21", "right": True}], "seen": []})
+    answer_all(7, lambda drawn: True)
+    assert "Q105" not in {answer.item.id for answer in sitting.tests()["7"]}
+    for level in bank.LEVELS:
+        assert len(bank.chosen(levels=[level])) > ladder.MOST, "one may be left out"
+
+
+def test_text_mode_and_paper_say_how_exact_a_number_must_be():
+    sheet = sitting.sheet("exact", 60)
+    drawn = [bank.items()[id] for id in sheet.data["questions"]]
+    for item, part in zip(drawn, sheet.parts, strict=True):
+        number = item.question.kind == "number"
+        assert number == ("within" in str(part.after) or "exactly" in str(part.after))
+    for number in range(100):
+        if not sitting._Test(str(number)).next().options:
+            assert "How exact: " in str(fabriclab.exam(number))
+            break
 
 
 @pytest.mark.parametrize(
@@ -261,6 +348,31 @@ def test_a_test_is_answered_stored_and_ends_with_a_level():
     assert "chance" in str(end)
     again = fabriclab.exam(3, "a")
     assert again.data["asked"] == n, "a test that is over takes no more answers"
+
+
+def test_the_end_of_a_test_names_the_topics_that_a_level_hides():
+    """Who knows eight of eleven topics wholly reaches the last level, which says nothing of the other three."""
+    missing = ("circuits", "rdma", "emerging")
+    answer_all(5, lambda drawn: drawn.item.topic not in missing)
+    end = str(fabriclab.exam(5))
+    told = end.partition("right in: ")[2].partition(". ")[0]
+    asked = {answer.item.topic for answer in sitting.tests()["5"]}
+    for topic in asked:
+        assert (bank.topic_name(topic) in told) == (topic in missing), told
+    assert "fl.strengths()" in end and "gaps" in end
+
+
+def test_near_a_border_the_end_says_between_which_levels():
+    near = [("recall", True)] * 8 + [
+        ("apply", place % 3 != 2 and place != 18) for place in range(20)
+    ]
+    near += [("analyse", False)] * 8
+    assert ladder.standing(near).between == ("recall", "apply")
+    clear = [("recall", True)] * 8 + [("apply", False)] * 8
+    assert ladder.standing(clear).between == ()
+    fails = [("recall", place < 12) for place in range(20)]
+    fails = fails[::2] + fails[1::2]
+    assert ladder.standing(fails).between == ("", "recall")
 
 
 def test_a_second_test_asks_other_questions():

@@ -177,7 +177,7 @@ def test_nothing_a_learner_types_raises(answer):
         ("1/7/2 GB/s", ["got '1/7/2 GB/s'"]),
         ("12/7/2", ["one finite number"]),
         ("1/0 lumps", ["finite"]),
-        ("1/8 GBs", ["'GBs' is not known here. Write the number with its unit, like \"1/8 GB/s\""]),
+        ("1/8 GBs", ["'GBs' is not known here. Write the number with its unit, like \"0.7 GB/s\""]),
         ("1/8 gb/s", ["0.125 Gb/s"]),
         ("nan GB/s", ["one finite number"]),
         ("1e305 GB/s", ["finite"]),
@@ -189,6 +189,53 @@ def test_nothing_a_learner_types_raises(answer):
 def test_what_is_missing_is_said(answer, words):
     problem = parse_answer(answer, "GB/s").problem
     assert problem and any(word in problem for word in words), problem
+
+
+@pytest.mark.parametrize(
+    ("answer", "unit", "value", "word"),
+    [
+        ("28.3 percent", "1", 0.283, ""),
+        ("28.3 per cent", "%", 0.283, ""),
+        ("4 million", "1", 4e6, ""),
+        ("4k", "1", 4e3, ""),
+        ("1.5 billion B", "GB", 1.5e9, ""),
+        ("3 x 10^6", "1", 3e6, ""),
+        ("1 GByte", "MB", 1e9, ""),
+        ("400 Gbit/s", "GB/s", 5e10, ""),
+        ("56 832 W", "W", 56832.0, "space"),
+        ("13 min 37 s", "s", 817.0, "added"),
+        ("1 h 5 min", "min", 3900.0, "added"),
+    ],
+)
+def test_what_people_write_in_words_or_in_parts_is_read(answer, unit, value, word):
+    read = parse_answer(answer, unit)
+    assert read.problem == "" and read.value == pytest.approx(value, rel=1e-12)
+    assert word in read.note and bool(word) == bool(read.note)
+
+
+@pytest.mark.parametrize(
+    ("answer", "unit"),
+    [
+        ("28.3 lumps", "1"),
+        ("4 zillion", "1"),
+        ("13 min 37 GB", "s"),
+        ("37 s 13 min", "s"),
+        ("56 83 W", "W"),
+        ("1 GOctet", "MB"),
+        ("1 1/2 s", "s"),
+        ("1/7/2 GB/s", "GB/s"),
+    ],
+)
+def test_no_example_drops_or_changes_what_was_typed(answer, unit):
+    """An example with the first number alone made a wrong answer of a right one."""
+    problem = parse_answer(answer, unit).problem
+    example = "0.7" if unit == "1" else f"0.7 {unit}"
+    assert f'like "{example}"' in problem
+
+
+def test_a_number_in_groups_gets_the_unit_beside_its_field():
+    assert unit_in("56 832") == unit_in("4 million") == ""
+    assert (unit_in("56 832 W"), unit_in("4 million B")) == ("W", "B")
 
 
 def test_decibels_are_no_count():

@@ -1,5 +1,6 @@
 """The page of a class, made from progress files."""
 
+import html
 import json
 import math
 import re
@@ -8,7 +9,14 @@ import pytest
 
 from fabriclab.__main__ import main
 from fabriclab.course.classroom.collected import collect
-from fabriclab.course.classroom.findings import EDGES, equal_values, topics, weakest
+from fabriclab.course.classroom.findings import (
+    EDGES,
+    Answered,
+    Topic,
+    equal_values,
+    topics,
+    weakest,
+)
 from fabriclab.course.classroom.oral import oral_questions
 from fabriclab.course.progress import store
 from fabriclab.course.questions import predictions, questions
@@ -212,6 +220,49 @@ def test_a_topic_is_weak_only_by_the_answers_of_several_students(handed_in):
     changed(handed_in / f"{names[0]}.json", lambda c: c["checks"].update({"31-one-root": wrong}))
     found = weakest(topics(collect(handed_in).students))
     assert [topic.key.split("_")[0] for topic in found] == ["31"]
+
+
+@pytest.mark.parametrize("weak", [("24",), ()])
+def test_no_lesson_is_named_that_is_as_good_as_the_class(handed_in, tmp_path, weak):
+    make_class(handed_in, weak=weak)
+    out = tmp_path / "class.html"
+    main(["class", str(handed_in), "--out", str(out)])
+    found = weakest(topics(collect(handed_in).students))
+    if weak:
+        assert {topic.key.split("_")[0] for topic in found} >= set(weak) and len(found) < 3
+    else:
+        assert found == [] or all(topic.first < 0.8 for topic in found)
+
+
+def _answered(id, *named):
+    """Return the answers of a class to a question: the mistakes of each student, who have the numbers 0, 1, ..."""
+    entries = tuple({"tries": 2, "right": True, "named": [*names]} for names in named)
+    return Answered(id, f"name of {id}", entries, tuple(range(len(entries))))
+
+
+def test_a_mistake_counts_the_students_of_all_questions_of_a_lesson_each_once():
+    most_at_once = _answered("11-vacuum", ["a"], ["a"], ["a"], [], [])
+    others = [
+        _answered("11-b", ["b"], ["b"], [], [], []),
+        _answered("11-c", [], ["b"], ["b"], ["b"], []),
+    ]
+    topic = Topic("11", "11", (most_at_once, *others), (), (), 5, 5)
+    assert topic.mistake == ("b", 4, "name of 11-c, name of 11-b")
+
+
+def test_the_line_of_a_weak_lesson_names_the_question_and_rows_begin_with_the_hardest(
+    handed_in, tmp_path
+):
+    make_class(handed_in)
+    out = tmp_path / "class.html"
+    main(["class", str(handed_in), "--out", str(out)])
+    page = html.unescape(out.read_text())
+    for topic in weakest(topics(collect(handed_in).students)):
+        assert f"students, in {topic.mistake.where}" in page
+        order = sorted(topic.answered, key=lambda one: one.n_first / len(one.entries))
+        section = page[page.index(f'id="{topic.key}"') :]
+        places = [section.index(f">{one.name}<") for one in order]
+        assert places == sorted(places)
 
 
 @pytest.mark.parametrize(

@@ -197,7 +197,7 @@ def _(l, k):  # noqa: E741
 
 @key("Q152")
 def _(r, q):
-    return quantum.bits_per_pair(f"{r:g} Gb/s", q)
+    return quantum.bits_per_pair(f"{r:g} Gb/s", q) / 8  # in bytes, the SI of sizes
 
 
 @key("Q163")

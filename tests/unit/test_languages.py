@@ -60,6 +60,7 @@ def originals():
             found[f"{question.id}.mis.{wrong.mistake}"] = files.misconception(
                 question.id, wrong.mistake
             )
+    found |= {f"bank.mis.{mistake}": sentence for mistake, sentence in bank.mistakes().items()}
     for name, entry in written.interviews().items():
         found[f"interview.{name}.asked"] = entry.asked
         found |= {f"interview.{name}.point{n}": s for n, s in enumerate(entry.points, 1)}

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fabriclab.course.questions import Question, Words, Wrong, misconception, questions
-from fabriclab.course.questions.files import sentence_of
+from fabriclab.course.questions.files import sentence_of, translated
 from fabriclab.course.shown import refuse_if
 from fabriclab.formulas import evaluate
 from fabriclab.texts import text
@@ -23,6 +23,7 @@ from fabriclab.texts import text
 __all__ = ["LEVELS", "TOPICS", "Item", "chosen", "items", "topic_name"]
 
 FOLDER = Path(__file__).parent / "bank"
+_MISTAKES = FOLDER.with_name("mistakes.toml")
 # What a question asks for, the least demanding first: to know, to compute, to explain, to decide.
 LEVELS = ("recall", "apply", "analyse", "judge")
 # Names of the files, in the order of the course.
@@ -49,6 +50,7 @@ class Item:
     topic: str
     level: str
     question: Question
+    not_with: tuple[str, ...] = ()  # numbers of questions that would give this one's answer away
 
     @property
     def id(self) -> str:
@@ -68,17 +70,27 @@ class Item:
         return [float(evaluate(formula, numbers)) for formula in formulas]
 
     def because(self, mistake: str) -> str:
-        """Return what is behind a wrong answer: the sentence of the lesson if it has one, else the mistake's name."""
+        """Return what is behind a wrong answer: the sentence of a lesson or of the bank, or the mistake's name."""
         for question in _asked_in_lessons().get(self.id, ()):
             known = sentence_of(question.id, mistake)
             if known:
                 return known
-        return misconception(self.id, mistake) or text("exam.mistake", mistake=mistake)
+        known = misconception(self.id, mistake)
+        if not known and mistake in mistakes():
+            known = translated(f"bank.mis.{mistake}", mistakes()[mistake])
+        return known or text("exam.mistake", mistake=mistake)
 
 
 def items() -> Mapping[str, Item]:
     """Return all questions of the bank by their number, in the order of topics."""
     return _items()
+
+
+@functools.cache
+def mistakes() -> Mapping[str, str]:
+    """Return the sentences about mistakes of the bank for which no lesson has one, by the name of the mistake."""
+    content: dict[str, dict[str, str]] = tomllib.loads(_MISTAKES.read_text(encoding="utf-8"))
+    return content["mistakes"]
 
 
 def topic_name(topic: str) -> str:
@@ -120,7 +132,12 @@ def _items() -> Mapping[str, Item]:
     for topic in TOPICS:
         content = tomllib.loads((FOLDER / f"{topic}.toml").read_text(encoding="utf-8"))
         for id, entry in content.items():
-            found[id] = Item(topic, entry["level"], _question(id, entry))
+            found[id] = Item(
+                topic,
+                entry["level"],
+                _question(id, entry),
+                not_with=tuple(entry.get("not_with", ())),
+            )
     return found
 
 

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from fabriclab.course.assessment.bank import Item, chosen
+from fabriclab.course.assessment.bank import Item, chosen, items
 from fabriclab.course.judges.answers import JUDGES, Verdict
-from fabriclab.course.shown import quantity, refuse_if
+from fabriclab.course.shown import quantity, refuse_if, with_prefix
 from fabriclab.texts import text
 
-__all__ = ["Drawn", "draw", "letter_of"]
+__all__ = ["Drawn", "draw", "given_away", "letter_of"]
 
 _LETTERS = "abcd"
 
@@ -54,9 +54,11 @@ class Drawn:
         if isinstance(truth, str):
             return f"{truth}) {self.options[truth][0]}"
         question = self.item.question
-        number = truth / quantity(question.unit)[1]
-        unit = "" if question.unit == "1" else f" {question.unit}"
-        return f"{number:,.{4 if question.tolerance else 10}g}{unit}"
+        if not question.tolerance:
+            number = truth / quantity(question.unit)[1]
+            unit = "" if question.unit == "1" else f" {question.unit}"
+            return f"{number:,.10g}{unit}"
+        return with_prefix(truth, question.unit)
 
     def judge(self, answer: object) -> Verdict:
         """Say whether an answer is right, and name the mistake if it is a known one."""
@@ -97,6 +99,7 @@ def draw(
     levels: Iterable[str] | None = None,
     n: int = 12,
     seen: Iterable[str] = (),
+    beside: Iterable[str] = (),
 ) -> list[Drawn]:
     """Draw questions, with topics as equally often as their number allows.
 
@@ -110,6 +113,8 @@ def draw(
         How many questions. No question comes twice, so there may be fewer.
     seen : iterable of str
         Numbers of questions that come last, since somebody has seen them before.
+    beside : iterable of str
+        Numbers of questions in the same test; those that give one of them away are left out.
 
     Returns
     -------
@@ -132,6 +137,7 @@ def draw(
     rng = _rng(seed, "order")
     rng.shuffle(pool)
     known = set(seen)
+    kept_out = given_away(beside)
     pool.sort(key=lambda item: item.id in known)  # stable: the order within each half stays
 
     drawn: list[Drawn] = []
@@ -140,9 +146,17 @@ def draw(
         # Of the questions that come next, one of a topic that has been asked least.
         best = min(pool, key=lambda item: (item.id in known, asked[item.topic]))
         pool.remove(best)
+        if best.id in kept_out:
+            continue
+        kept_out |= given_away([best.id])
         asked[best.topic] += 1
         drawn.append(_set(best, seed))
     return drawn
+
+
+def given_away(asked: Iterable[str]) -> set[str]:
+    """Return the numbers of the questions that must not stand beside those that were asked."""
+    return {other for id in asked if id in items() for other in items()[id].not_with}
 
 
 def _set(item: Item, seed: int | str) -> Drawn:

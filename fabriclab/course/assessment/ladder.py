@@ -7,7 +7,9 @@ with 13 of 20. The first level that does not hold ends the test. The reader's le
 Eight questions end a test early, 80 is the most; a reader who is right in nine of ten questions of the levels that
 hold, and in three or four of ten above, is asked 10 to 44. Two such tests give the same level in at least 94 of 100
 cases. A reader who is near a border, such as one who is right in 65 of 100 questions of a level, can get either result:
-`Standing.same` says how often another test would give the same level.
+`Standing.same` says how often another test would give the same level, and `Standing.between` which two levels the
+reader is between. Both hold for a reader who is about as good in one topic as in another. With gaps in some topics
+another test differs more often, since it draws another mix of them.
 """
 
 import functools
@@ -27,6 +29,7 @@ _FAILS_EARLY = 3  # right ones of the first, up to which it does not
 MOST = 20  # questions of a level
 _HOLDS_LATE = 13  # right ones of all, from which on it holds
 _Z = 1.6448536269514722  # source: the normal distribution has 90 % within so many standard deviations
+_DOUBT = 0.25  # chance that another test judges a level otherwise, from which on the reader is at its border; by choice
 _POSTERIOR_POINTS = 400  # of the share of right answers, for averages over what it may be
 
 
@@ -48,6 +51,9 @@ class Standing(NamedTuple):
     level: str  # the last one that holds; empty if none does
     done: bool  # whether the test is over
     same: float  # chance that another test gives the same level; NaN while the test goes on
+    between: tuple[
+        str, ...
+    ] = ()  # two levels with a border near the reader, "" for none; empty if no border is near
 
     @property
     def next(self) -> str:
@@ -121,7 +127,21 @@ def standing(answers: Iterable[tuple[str, bool]]) -> Standing:
             break
         level = name
     done = bool(rungs) and (rungs[-1].holds is False or level == LEVELS[-1])
-    return Standing(tuple(rungs), level, done, _same(rungs) if done else math.nan)
+    if not done:
+        return Standing(tuple(rungs), level, done, math.nan)
+    again = [_judged_alike(rung) for rung in rungs]
+    return Standing(tuple(rungs), level, done, math.prod(again), _between(again))
+
+
+def _between(again: list[float]) -> tuple[str, ...]:
+    """Return the levels on both sides of the rung that is most doubtful, if another test may well judge it otherwise.
+
+    ``again`` is the chance for each rung that another test judges it in the same way.
+    """
+    place = min(range(len(again)), key=again.__getitem__)
+    if again[place] > 1 - _DOUBT:
+        return ()
+    return ("", *LEVELS)[place], LEVELS[place]
 
 
 def _rung(level: str, answers: list[bool]) -> Rung:
@@ -170,16 +190,13 @@ def _binomial(right: int, asked: int, share: float) -> float:
     return math.comb(asked, right) * share**right * (1 - share) ** (asked - right)
 
 
-def _same(rungs: list[Rung]) -> float:
-    """Return the chance that another test gives the same level.
+def _judged_alike(rung: Rung) -> float:
+    """Return the chance that another test gives the same result for a level.
 
-    The share of each level may be any that its answers allow, equally likely before the test; levels are independent.
+    The share of right answers may be any that the answers allow, equally likely before the test.
     """
     shares = (np.arange(_POSTERIOR_POINTS) + 0.5) / _POSTERIOR_POINTS
     holds = _hold_chances(*shares.tolist())
-    chance = 1.0
-    for rung in rungs:
-        weight = shares**rung.right * (1 - shares) ** (rung.asked - rung.right)
-        mean = float(np.average(holds, weights=weight))
-        chance *= mean if rung.holds else 1 - mean
-    return chance
+    weight = shares**rung.right * (1 - shares) ** (rung.asked - rung.right)
+    mean = float(np.average(holds, weights=weight))
+    return mean if rung.holds else 1 - mean

@@ -5,14 +5,15 @@ answered stands in the progress file, so a test can be left and taken up again.
 """
 
 import functools
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from fabriclab.course import cards
 from fabriclab.course.assessment import ladder
 from fabriclab.course.assessment.bank import LEVELS, Item, items, topic_name
-from fabriclab.course.assessment.drawing import Drawn, draw, letter_of
+from fabriclab.course.assessment.drawing import Drawn, draw, given_away, letter_of
 from fabriclab.course.assessment.links import lesson_name
 from fabriclab.course.judges.answers import Verdict
 from fabriclab.course.progress import store
@@ -83,9 +84,10 @@ class _Test:
         level = self.standing.next
         if not level:
             return None
-        asked = {answer.get("id") for answer in self.answers if isinstance(answer, dict)}
+        asked = {str(answer.get("id")) for answer in self.answers if isinstance(answer, dict)}
+        left_out = asked | given_away(asked)
         for drawn in _drawn(self.number, level, tuple(self.seen)):
-            if drawn.item.id not in asked:
+            if drawn.item.id not in left_out:
                 return drawn
         return None
 
@@ -102,8 +104,8 @@ class _Test:
 
 @functools.cache
 def _drawn(number: str, level: str, seen: tuple[str, ...]) -> list[Drawn]:
-    """Return the questions of a level in a test, in their order."""
-    return draw(number, levels=[level], n=ladder.MOST, seen=seen)
+    """Return the questions of a level in a test, in their order, and one more should one of them be left out."""
+    return draw(number, levels=[level], n=ladder.MOST + 1, seen=seen)
 
 
 def _seen_in_others(number: str) -> list[str]:
@@ -188,6 +190,8 @@ class _ExamForm:
             return _result(self.test, before)
         lines = [*before, self._heading(following), following.asked]
         options = [(letter, option) for letter, (option, _) in following.options.items()]
+        if not options:
+            lines.append(text("exam.within", within=_within(following)))
         typed = text("exam.type", call=f"fl.exam({self.test.number!r}, {_placeholder(following)})")
         return Shown(
             lines, "wait", rows=options, after=[typed], data=data, card=self.still, live=self.live
@@ -305,11 +309,31 @@ def _said(drawn: Drawn, verdict: Verdict) -> list[str]:
 
 
 def _result_in_words(test: _Test) -> tuple[str, str, str]:
-    """Return the end of a test: small line, finding, and how sure it is."""
+    """Return the end of a test: small line, finding, and how sure it is, with what to look at next."""
     found = test.standing
     level = text(f"level.{found.level}") if found.level else text("level.none")
     small = text("exam.over", number=test.number, n=len(test.answers))
-    return small, level, text("exam.same", same=float(found.same))
+    told = [text("exam.same", same=float(found.same))]
+    if found.between:
+        low, high = (text(f"level.short.{level or 'none'}") for level in found.between)
+        told.append(text("exam.between", low=low, high=high))
+    weak = _weak_topics(answers_of({"answers": test.answers}))
+    told.append(text("exam.gaps", topics=", ".join(weak)) if weak else text("exam.no_gaps"))
+    return small, level, " ".join(told)
+
+
+def _weak_topics(answers: Sequence[Answered]) -> list[str]:
+    """Return the topics in which at most half of the answers are right, the weakest first, each with its count."""
+    hits: dict[str, list[bool]] = defaultdict(list)
+    for answer in answers:
+        hits[answer.item.topic].append(answer.right)
+    shares = {topic: sum(right) / len(right) for topic, right in hits.items()}
+    weak = sorted((topic for topic in hits if shares[topic] <= 1 / 2), key=shares.__getitem__)
+    found = []
+    for topic in weak:
+        right = sum(hits[topic])
+        found.append(text("exam.gap", topic=topic_name(topic), right=right, n=len(hits[topic])))
+    return found
 
 
 def _result(test: _Test, before: list[str]) -> Shown:
@@ -325,6 +349,7 @@ def _result(test: _Test, before: list[str]) -> Shown:
         "asked": len(test.answers),
         "level": found.level,
         "same": found.same,
+        "between": list(found.between),
     }
     lines = [*before, *_result_in_words(test)]
     head = text("exam.rungs").split("|")
@@ -353,17 +378,19 @@ def sheet(number: int | str, n: int = 40, *, key: bool = False) -> Shown:
     InputRefused
         A ValueError: ``n`` is below 1.
     """
-    drawn = []
+    drawn: list[Drawn] = []
     for place, level in enumerate(LEVELS):
         share = n // len(LEVELS) + (place < n % len(LEVELS))
         if share:
-            drawn += draw(f"sheet {number}", levels=[level], n=share)
+            beside = [question.item.id for question in drawn]
+            drawn += draw(f"sheet {number}", levels=[level], n=share, beside=beside)
     refuse_if(not drawn, "exam.n", got=n)
     parts = []
     for place, question in enumerate(drawn, 1):
         options = [(f"{letter})", option) for letter, (option, _) in question.options.items()]
         unit = question.item.question.unit
-        after = [] if options else [text("exam.blank", unit="" if unit == "1" else unit)]
+        blank = text("exam.blank", unit="" if unit == "1" else unit)
+        after = [] if options else [f"{blank.strip()} ({_within(question)})"]
         parts.append(Shown([f"{place}. {question.asked}"], rows=options, after=after))
     data: dict[str, Any] = {"questions": [question.item.id for question in drawn]}
     if key:

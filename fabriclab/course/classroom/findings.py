@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from fabriclab.course import judges
+from fabriclab.course.assessment import ladder
 from fabriclab.course.checks.courses import numbered
 from fabriclab.course.classroom.collected import Student
 from fabriclab.course.questions import asides, predictions, questions
@@ -32,6 +33,7 @@ class Mistake(NamedTuple):
 
     sentence: str  # what is wrong with it, or its name
     n: int  # students who made it
+    where: str  # names of the questions in which they did, that of most students first
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class Answered:
     id: str
     name: str
     entries: tuple[Entry, ...]  # one for each student who tried it
+    students: tuple[int, ...]  # their numbers
 
     @property
     def n_first(self) -> int:
@@ -63,8 +66,17 @@ class Answered:
         count = Counter(mistake for entry in self.entries for mistake in {*entry["named"]})
         named = []
         for mistake, n in count.most_common(_MOST_MISTAKES):
-            named.append(Mistake(sentence_of(self.id, mistake) or mistake, n))
+            named.append(Mistake(sentence_of(self.id, mistake) or mistake, n, self.name))
         return named
+
+    @cached_property
+    def made_by(self) -> dict[str, set[int]]:
+        """Name of a mistake -> numbers of the students who made it."""
+        found = defaultdict(set)
+        for number, entry in zip(self.students, self.entries, strict=True):
+            for mistake in entry["named"]:
+                found[mistake].add(number)
+        return found
 
 
 @dataclass(frozen=True)
@@ -121,13 +133,29 @@ class Topic:
         """Share of these in which the first answer was right; NaN if there are none."""
         if not self.n_answers:
             return math.nan
-        return sum(question.n_first for question in self.answered) / self.n_answers
+        return self.n_first / self.n_answers
 
     @property
+    def n_first(self) -> int:
+        """Number of these in which the first answer was right."""
+        return sum(question.n_first for question in self.answered)
+
+    @cached_property
     def mistake(self) -> Mistake | None:
-        """The most frequent mistake in the topic."""
-        found = [mistake for question in self.answered for mistake in question.mistakes]
-        return max(found, key=lambda one: one.n, default=None)
+        """The mistake that most students made in the topic, each counted once however often the mistake came."""
+        made_by: dict[str, set[int]] = defaultdict(set)
+        for question in self.answered:
+            for mistake, who in question.made_by.items():
+                made_by[mistake] |= who
+        if not made_by:
+            return None
+        most = max(made_by, key=lambda mistake: len(made_by[mistake]))
+        places = [question for question in self.answered if most in question.made_by]
+        places.sort(key=lambda question: len(question.made_by[most]), reverse=True)
+        sentences = [sentence_of(question.id, most) for question in places]
+        sentence = next(filter(None, sentences), most)
+        where = ", ".join(question.name for question in places)
+        return Mistake(sentence, len(made_by[most]), where)
 
 
 class Equal(NamedTuple):
@@ -143,14 +171,14 @@ def topics(students: Sequence[Student]) -> list[Topic]:
     asked = {question.id: question.lesson for question in questions().values()}
     lessons = {*asked.values(), *(guess.lesson for guess in predictions().values())}
     asked |= {id: id.split("-")[0] for id in (*judges.questions(), *asides())}
-    tried: dict[str, dict[str, list[Entry]]] = defaultdict(lambda: defaultdict(list))
+    tried: dict[str, dict[str, list[tuple[int, Entry]]]] = defaultdict(lambda: defaultdict(list))
     opened: dict[str, dict[str, list[Entry]]] = defaultdict(lambda: defaultdict(list))
     stamps: dict[str, dict[int, list[Entry]]] = defaultdict(lambda: defaultdict(list))
     who_tried: dict[str, set[int]] = defaultdict(set)
     for student in students:
         for id, entry in (student.kept["checks"] | student.kept["drills"]).items():
             if id in asked:
-                tried[asked[id]][id].append(entry)
+                tried[asked[id]][id].append((student.number, entry))
                 who_tried[asked[id]].add(student.number)
                 stamps[asked[id]][student.number].append(entry)
         for id, entry in student.kept["predictions"].items():
@@ -163,7 +191,10 @@ def topics(students: Sequence[Student]) -> list[Topic]:
     found = []
     for key in sorted(stamps, key=lambda key: order.index(key) if key in order else len(order)):
         times = [_minutes(entries) for entries in stamps[key].values()]
-        answered = [Answered(id, _name(id), tuple(own)) for id, own in tried[key].items()]
+        answered = []
+        for id, own in tried[key].items():
+            numbers, entries = zip(*own, strict=True)
+            answered.append(Answered(id, _name(id), entries, numbers))
         guessed = [Guessed(predictions()[id].name(), tuple(own)) for id, own in opened[key].items()]
         found.append(
             Topic(
@@ -203,15 +234,28 @@ def _minutes(entries: Iterable[Entry]) -> float | None:
     return worked / timedelta(minutes=1)
 
 
-def weakest(found: Iterable[Topic], n: int = 3) -> list[Topic]:
-    """Return the topics with the smallest share of first answers that were right.
+def mean_first(found: Iterable[Topic]) -> float:
+    """Return the share of first answers that were right in all topics; NaN without an answer."""
+    topics = list(found)
+    n_answers = sum(topic.n_answers for topic in topics)
+    return sum(topic.n_first for topic in topics) / n_answers if n_answers else math.nan
 
-    A topic in which fewer than three students answered a question is left out, as long as others are left, and so is
-    one in which all first answers were right.
+
+def weakest(found: Iterable[Topic], n: int = 3) -> list[Topic]:
+    """Return at most ``n`` topics that are clearly below the class mean, the smallest share of first answers first.
+
+    A topic is left out if its 90 % interval holds the share of the whole class, or if fewer than three students
+    answered a question in it, as long as there are others.
     """
-    judged = [topic for topic in found if topic.n_answers and topic.first < 1]
-    tried_by_enough = [topic for topic in judged if topic.n_tried >= _FEWEST_STUDENTS]
-    return sorted(tried_by_enough or judged, key=lambda topic: topic.first)[:n]
+    answered = [topic for topic in found if topic.n_answers]
+    mean = mean_first(answered)
+    below = []
+    for topic in answered:
+        _, high = ladder.interval(topic.n_first, topic.n_answers)
+        if topic.first < mean and high < mean:
+            below.append(topic)
+    tried_by_enough = [topic for topic in below if topic.n_tried >= _FEWEST_STUDENTS]
+    return sorted(tried_by_enough or below, key=lambda topic: topic.first)[:n]
 
 
 def equal_values(students: Sequence[Student]) -> list[Equal]:

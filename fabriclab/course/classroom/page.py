@@ -21,6 +21,7 @@ from fabriclab.course.classroom.findings import (
     Guessed,
     Topic,
     equal_values,
+    mean_first,
     topics,
     weakest,
 )
@@ -92,11 +93,17 @@ def _weakest(found: Sequence[Topic]) -> list[str]:
         line = text("class.weak", title=topic.title, share=topic.first, n=topic.n_answers)
         if topic.mistake is not None:
             line += " " + text(
-                "class.weak.mistake", n=topic.mistake.n, mistake=topic.mistake.sentence
+                "class.weak.mistake",
+                n=topic.mistake.n,
+                where=topic.mistake.where,
+                mistake=topic.mistake.sentence,
             )
         rows.append(f"<li>{_to_topic(topic, line)}</li>")
-    if not rows:
+    mean = mean_first(found)
+    if math.isnan(mean):
         return [tag("p", text("class.no_answers"))]
+    if not rows:
+        return [tag("p", text("class.no_weak", mean=mean))]
     return [tag("h2", text("class.weakest")), f"<ol>{''.join(rows)}</ol>"]
 
 
@@ -170,7 +177,8 @@ def _topic(topic: Topic) -> list[str]:
     """Return the questions and the guesses of a topic."""
     body = [f'<h2 id="{html.escape(topic.key)}">{html.escape(topic.title)}</h2>']
     if topic.answered:
-        rows = [_question_row(question) for question in topic.answered]
+        hardest_first = sorted(topic.answered, key=lambda one: one.n_first / len(one.entries))
+        rows = [_question_row(question) for question in hardest_first]
         head = text("class.questions.head").split("|")
         body.append(as_html([head, *rows], text("class.questions.caption")))
     tables = "".join(_guesses(guess) for guess in topic.guessed)
