@@ -341,6 +341,10 @@ RIGHT_D = {
     "known bound": KNOWN,
     "repeated": REPEATED,
     "headroom bits, rounded down": BITS,
+    "the widest bound that is allowed": but(
+        "ex4-d",
+        ("return 0.5 * block.n / scale(block) ", "return 1e-6 * block.n * block.limit "),
+    ),
     "float32": but(
         "ex4-d",
         ("return total / scale(block)", "return (total / scale(block)).astype(np.float32)"),
@@ -517,6 +521,7 @@ WRONG_A = {
     "gain upside down/NVLS": but("ex4-a", ("ring / ((n + 1) / n)", "(n + 1) / n / ring")),
     "steps for bytes": but("ex4-a", ("[ring / 1,", "[2 * (n - 1),")),
     "own data forgotten": but("ex4-a", ("ring / ((n + 1) / n)", "ring * n")),
+    "gain of very many": but("ex4-a", ("ring / ((n + 1) / n)", "2")),
     "data counted twice": but("ex4-a", ("ring / ((n + 1) / n)", "ring / 2")),
     "own part of the result forgotten": but("ex4-a", ("ring / ((n + 1) / n)", "ring")),
 }
@@ -809,11 +814,26 @@ WRONG_D = {
             "x.astype(float) * (2**31 - 1 - block.n) / (block.n * (np.abs(x).max() or 1))",
         ),
     ),
-    "computed in 32 bits": KNOWN.replace("x.astype(float) * scale", "x * scale"),
+    "no room for rounding": KNOWN.replace("2**31 - 2**6", "2**31 + 2**8"),
+    "computed in 32 bits": KNOWN.replace("x.astype(float) * scale", "x * scale").replace(
+        "2**31 - 2**6", "2**31 - 2**12"
+    ),
     "no error declared": but("ex4-d", ("return 0.5 * block.n / scale(block) ", "return 0.0 ")),
     "a scale that wastes bits": but(
         "ex4-d",
-        ("    return (2**31 - 1 - block.n) / (block.n * 2.0**block.top)\n", "    return 1000.0\n"),
+        (
+            "    return (2**31 - 1 - block.n) / (block.n * 2.0**block.top)\n",
+            "    return 2**15 / block.limit\n",
+        ),
+    ),
+    # Right for limits from 0.5 to a hundred or so.
+    "a scale that wastes bits/fixed": but(
+        "ex4-d",
+        ("    return (2**31 - 1 - block.n) / (block.n * 2.0**block.top)\n", "    return 1e6\n"),
+    ),
+    "result in 32 bits": but(
+        "ex4-d",
+        ("return total / scale(block)", "return (total / scale(block)).astype(np.float32)"),
     ),
     "one rounding counted": but("ex4-d", ("0.5 * block.n / scale", "0.5 / scale")),
     "a bound that says nothing": but(

@@ -93,12 +93,18 @@ def _alarm() -> Iterator[None]:
 def asker(names: tuple[str, ...], functions: list[Callable[..., Any]]) -> Ask:
     """Return ``ask``, which runs a call of a learner's function in this process.
 
-    Functions are found by their names or, if none has a name that is asked for, by their places.
+    Functions are found by their names or, if none has a name that is asked for, by their places. If as many functions
+    come as are asked for, those without such a name, as a lambda, are found by their places, too.
     """
     if strange := [f for f in functions if not callable(f)]:
         raise Unanswered(problem="kind", said=text("function.kind", got=f"{strange[0]!r:.60}"))
     known = {getattr(f, "__name__", ""): f for f in functions}
-    known = known if known.keys() & set(names) else dict(zip(names, functions, strict=False))
+    places = dict(zip(names, functions, strict=False))
+    if not known.keys() & set(names):
+        known = places
+    elif len(functions) == len(names):
+        unnamed = {n: f for n, f in places.items() if getattr(f, "__name__", "") not in names}
+        known = unnamed | known
 
     gone: dict[str, Unanswered] = {}  # functions that ran too long, which are not called again
 
