@@ -142,7 +142,7 @@ def test_errors_of_the_model_are_those_that_validate_prints(capsys):
     assert main(["validate", "collectives"]) == 0
     printed = capsys.readouterr().out
     row = next(line for line in printed.splitlines() if line.startswith("each system"))
-    lat, _, mid, _, bw, _ = re.findall(r"(\d+)%", row)
+    lat, _, mid, _, bw, _ = re.findall(r"(\d+) ?%", row)
     said = re.search(
         r"median error is (\d+) % for small messages, (\d+) % for medium and (\d+) % for large",
         " ".join(prose(ROOT / "README.md").split()),
