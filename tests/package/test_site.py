@@ -17,6 +17,7 @@ import pytest
 
 import fabriclab as fl
 from fabriclab.course.progress import store
+from fabriclab.texts import text
 from lesson_files import FILES, ROOT
 from support.browser import browser
 from website import checks, executed, pages, recorder, reference
@@ -213,6 +214,12 @@ def test_a_page_names_no_place_of_the_machine_that_built_it():
     assert output["data"]["text/html"] == "<p>in the file fabriclab-progress.json.</p>"
 
 
+def test_a_report_says_that_it_counts_no_answer_of_the_reader():
+    nb = executed_book("fl.report()", '<div class="fl-card">0 of 6</div>')
+    (output,) = pages.lesson(nb, "31_x", {}).nb.cells[2]["outputs"]
+    assert output["data"]["text/html"].endswith(f'<p class="fl-needs">{pages.WORDS["report"]}</p>')
+
+
 def test_links_to_other_lessons_lead_to_their_pages():
     nb = executed_book("fl.report()", '<a href="31b_y.ipynb">next</a>')
     (output,) = pages.lesson(nb, "31_x", {}).nb.cells[2]["outputs"]
@@ -332,7 +339,10 @@ def place(record, tmp_path_factory):
     del os.environ["FABRICLAB_PROGRESS"]
     for name in records:
         cells += executed_book("shown", f"<p>{name} as it is printed</p>", name).cells[1:]
-    cells += executed_book('fl.reveal("21-by-rack", 2)', "<p>2.1 s</p>").cells[1:]
+    came_out = (
+        f'<div class="fl-card fl-still"><p class="fl-asked">2.1 s. {text("card.skipped")}</p></div>'
+    )
+    cells += executed_book('fl.reveal("21-by-rack", 2)', came_out).cells[1:]
     page = pages.lesson(nbformat.v4.new_notebook(cells=cells), "21_x", records)
     outputs = [output for cell in page.nb.cells for output in cell.get("outputs", [])]
     body = "".join(output["data"]["text/html"] for output in outputs)
@@ -409,6 +419,55 @@ def test_a_number_is_right_or_not(page, typed, verdict):
     card.locator("input").fill(typed)
     card.locator("input").press("Enter")
     card.locator(verdict).wait_for()
+
+
+def test_a_right_number_after_wrong_ones_is_not_called_the_first_try(page):
+    card = page.locator("[data-asks=number]")
+    for typed in ("0.3", "0.4", "0.756"):
+        card.locator("input").fill(typed)
+        card.locator("input").press("Enter")
+    assert text("check.tries", n=3) in card.locator(".fl-is-right").inner_text()
+
+
+def test_a_right_option_after_wrong_ones_is_not_called_the_first_try(page):
+    card = page.locator("[data-asks=choice]")
+    tries = 0
+    while not card.locator(".fl-is-right").count():
+        card.locator("button.fl-option").nth(tries).click()
+        tries += 1
+    said = text("check.first") if tries == 1 else text("check.tries", n=tries)
+    assert said in card.locator(".fl-is-right").inner_text()
+
+
+@pytest.mark.parametrize("typed", ["7", ""])
+def test_what_came_out_names_the_guess(page, typed):
+    card = page.locator("[data-asks=guess]")
+    if typed:
+        card.locator("input[name=value]").fill(typed)
+    card.locator("[data-press].fl-main" if typed else "[data-press=pass]").click()
+    said = page.locator("details.fl-came-out .fl-asked").inner_text()
+    unit = card.locator(".fl-ruler").get_attribute("data-unit")
+    named = pages.WORDS["yours"].format(value=f"{typed} {unit}".strip())
+    assert said == "2.1 s. " + (named if typed else text("card.no_idea"))
+
+
+def test_a_tap_reads_an_item_of_a_picture(chrome, place):
+    opened = chrome.new_page(viewport={"width": 390, "height": 844}, has_touch=True)
+    opened.goto(place)
+    opened.wait_for_selector("[data-view] canvas")
+    hint = opened.locator("[data-view] .fl-hint")
+    before = hint.inner_text()
+    canvas = opened.locator("[data-view] canvas")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    spots = [(across, down) for across in range(20, 320, 20) for down in range(20, 200, 20)]
+    for across, down in spots:
+        opened.touchscreen.tap(box["x"] + across, box["y"] + down)
+        if hint.inner_text() != before:
+            break
+    read = hint.inner_text()
+    opened.close()
+    assert read != before
 
 
 def test_a_guess_unfolds_what_came_out(page):

@@ -72,7 +72,8 @@ installation and no server: pictures with controls answer from states that were 
 whether a first answer is right. To change a cell, to measure your own machine, or to keep what you answer,
 [install the course](docs/install.md); [what works here and what does not](docs/site.md) is a page of its own.
 
-Begin with [lesson 00](notebooks/00_start_here.ipynb), or search in the field at the side.
+Begin with [lesson 00](notebooks/00_start_here.ipynb), or search in the field at the side. On a phone it is behind the
+three lines at the top.
 
 ## Lessons
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import nbformat
 
 from fabriclab import look
+from fabriclab.texts import text
 from fabriclab.views.live.widget import LiveModel, fixed_words
 
 HERE = Path(__file__).parent
@@ -69,7 +70,10 @@ def lesson(nb: Any, name: str, records: Mapping[str, bytes]) -> Lesson:
         if cell["cell_type"] != "code":
             continue
         shown = [_shown(output, name, records, scripts, styles, told) for output in cell["outputs"]]
-        cell["outputs"] = _folded(shown) if TELLS.search(_text(cell["source"])) else shown
+        source = _text(cell["source"])
+        if "fl.report(" in source:
+            shown = [_as_of_the_build(output) for output in shown]
+        cell["outputs"] = _folded(shown) if TELLS.search(source) else shown
     if any(cell.get("outputs") for cell in page.cells):
         views = WORDS["about_views"] if records else ""
         about = WORDS["about"].format(views=views, file=f"notebooks/{name}.ipynb")
@@ -186,6 +190,13 @@ def _folded(outputs: list[Any]) -> list[Any]:
     return asked
 
 
+def _as_of_the_build(output: Any) -> Any:
+    """Return an output with a line that says that its report counts no answer of the reader."""
+    if "fl-card" in _html(output):
+        output["data"]["text/html"] += f'<p class="fl-needs">{WORDS["report"]}</p>'
+    return output
+
+
 def _html(output: Any) -> str:
     """Return an output as HTML."""
     data = output.get("data", {})
@@ -200,7 +211,14 @@ def program() -> str:
     view = LiveModel._esm.replace("export default {", "const VIEW = {", 1)
     if view == LiveModel._esm:
         raise ValueError("card.js no longer ends with 'export default {', which this page replaces")
-    words = {**WORDS, "fixed": fixed_words()}
+    words = {
+        **WORDS,
+        "fixed": fixed_words(),
+        "first": text("check.right", tries=text("check.first")),
+        "later": text("check.right", tries=text("check.tries", n="{n}")),
+        "skipped": text("card.skipped"),
+        "no_idea": text("card.no_idea"),
+    }
     page = (HERE / "static" / "page.js").read_text(encoding="utf-8")
     return f"(() => {{\n{view}\nconst WORDS = {json.dumps(words)};\n{page}}})();\n"
 

@@ -121,6 +121,7 @@ class Question extends Model {
     super({ spec: record.spec, asked: { seq: 0 }, frame: { seq: 0, html: record.html, said: "", problem: "" } });
     this.record = record;
     this.place = place;
+    this.wrong = 0; // answers so far
   }
 
   answer({ seq, press, read, fields }) {
@@ -128,9 +129,19 @@ class Question extends Model {
     this.held.frame = { html, said: "", problem: "", ...this.turn(press, read, fields), seq };
   }
 
+  // A record has the verdict on a first answer, so what it says of tries holds for no other.
+  counted(turn) {
+    if (!turn.html?.includes("fl-is-right")) this.wrong++;
+    else if (this.wrong) {
+      const later = WORDS.later.replace("{n}", this.wrong + 1);
+      return { html: turn.html.replace(WORDS.first, later), said: turn.said.replace(WORDS.first, later) };
+    }
+    return turn;
+  }
+
   turn(press, read, fields) {
     const { asks, answers } = this.record;
-    if (asks === "choice" && answers[press]) return answers[press];
+    if (asks === "choice" && answers[press]) return this.counted(answers[press]);
     if (asks === "number" && press) return this.judge(fields.answer);
     if (asks === "guess" && press) return this.unfold(press, fields);
     if (asks === "guess" && read) {
@@ -152,7 +163,7 @@ class Question extends Model {
     const number = this.number(text);
     if (Number.isNaN(number)) return { problem: WORDS.plain };
     const near = Math.abs(number - key) <= (tolerance || 1e-9) * Math.max(Math.abs(number), Math.abs(key));
-    return near ? right : { problem: WORDS.wrong };
+    return this.counted(near ? right : { problem: WORDS.wrong });
   }
 
   // A guess is not stored here; it opens what came out.
@@ -161,8 +172,28 @@ class Question extends Model {
     const folds = [...document.querySelectorAll("details.fl-came-out")];
     const next = folds.find((fold) => this.place.compareDocumentPosition(fold) & Node.DOCUMENT_POSITION_FOLLOWING);
     note(this.place, next ? WORDS.unfolded : WORDS.guessed);
-    if (next) next.open = true;
+    if (next) {
+      next.open = true;
+      this.own(next, press === "pass" ? WORDS.no_idea : WORDS.yours.replace("{value}", this.named(value)));
+    }
     return { said: next ? WORDS.unfolded : WORDS.guessed };
+  }
+
+  // When the page was made, nobody had guessed, and the card of what came out says so.
+  own(fold, sentence) {
+    const card = [...fold.querySelectorAll(".fl-still")].find((one) => one.querySelector(".fl-asked")?.dataset.named
+      || one.querySelector(".fl-asked")?.textContent.endsWith(WORDS.skipped));
+    if (!card) return;
+    const line = card.querySelector(".fl-asked");
+    line.dataset.named ??= line.textContent.slice(0, -WORDS.skipped.length);
+    line.textContent = line.dataset.named + sentence;
+    card.setAttribute("aria-label", line.textContent);
+  }
+
+  // A guess as it was typed, in the unit of its ruler.
+  named(value) {
+    const unit = this.place.querySelector(".fl-ruler")?.dataset.unit || "", typed = value.trim();
+    return typed.endsWith(unit) ? typed : `${typed} ${unit}`;
   }
 }
 
@@ -190,6 +221,9 @@ async function showView(place) {
     const record = await unpack(await load(place.dataset.view));
     const model = new View(record);
     mount(place, model);
+    place.addEventListener("click", ({ target, clientX, clientY }) => { // a tap points, as a mouse does before its click
+      if (target.matches("canvas")) target.dispatchEvent(new PointerEvent("pointermove", { clientX, clientY }));
+    }, { capture: true });
     place.addEventListener("pointerdown", ({ target }) => (model.dragged = target.type === "range"));
     addEventListener("pointerup", () => (model.dragged = false));
     place.classList.toggle("fl-no-pin", record.shares_axes);
@@ -216,8 +250,15 @@ function showQuestion(place) {
   if (!record.asks) for (const part of place.querySelectorAll("button, input")) part.disabled = true;
 }
 
+// The list of pages begins with the page that is open in sight.
+function showPlace() {
+  const list = document.querySelector(".sidebar-scroll"), here = list?.querySelector(".current-page");
+  if (here) list.scrollTop += here.getBoundingClientRect().top - list.getBoundingClientRect().top - list.clientHeight / 3;
+}
+
 function start() {
   watchPage();
+  showPlace();
   const seen = new IntersectionObserver((entries) => {
     for (const { target, isIntersecting } of entries)
       if (isIntersecting) {
