@@ -137,7 +137,7 @@ def test_medians_full_marks_and_the_histogram_are_counted(out):
     n = len(TRIES) + len(ERRORS) + len(COPIES) + 2
     # Full marks in question a: all who only tried, and ann; wrong are the copies, the errors and the forger.
     full = len(TRIES) + 1
-    assert re.search(rf"Full marks\s+{full / n:.0%}\s+100%\s+100%", shown)
+    assert re.search(rf"Full marks\s+{100 * full / n:.0f} %\s+100 %\s+100 %", shown)
     assert re.search(r"Median\s+0\s+10\s+5\s+15\b", shown)
     bars = dict(re.findall(r"([\d.]+ to (?:below )?[\d.]+)\s+(\d+)", shown))
     assert bars == {
