@@ -75,7 +75,7 @@ _LAST_WORDS = (
 )
 # A machine whose GPU shares the memory of the processor, by the name of its GPU or of the machine.
 _UNIFIED = ("nvidia gb10", "dgx spark")
-# Source: NVIDIA, DGX Spark user guide: each port is two devices, one for each PCIe link of its ConnectX-7.
+# Source: NVIDIA, playbook Connect Multiple DGX Spark through a Switch: each physical port has two interfaces.
 _SPARK_DEVICES = ("rocep1s0f", "roceP2p1s0f")
 
 
