@@ -116,6 +116,12 @@ def test_a_slider_with_many_values_keeps_its_ends_and_its_first_value():
     assert {0, 333, 999} <= set(thin["a"])
 
 
+def test_the_first_control_moves_where_not_all_can():
+    axes = {name: list(range(1, 9)) for name in "abc"}
+    thin = recorder.thinned(axes, dict.fromkeys(axes, 1), 9)
+    assert thin["c"] == [1] and len(thin["a"]) == 3
+
+
 @pytest.mark.parametrize("length", range(1, 12))
 @pytest.mark.parametrize("most", [1, 2, 3, 5, 100])
 def test_axes_become_as_short_as_asked_wherever_they_begin(length, most):

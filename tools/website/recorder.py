@@ -207,7 +207,8 @@ def thinned(
     while math.prod(map(len, made.values())) > most:
         longest = max(made, key=length)
         if length(longest) <= 3:  # nothing is left to thin: the longest axis of all stands still
-            longest = max(made, key=lambda name: len(made[name]))
+            # Of axes as long as each other the last: lessons speak of the first control of a view.
+            longest = max(reversed(made), key=lambda name: len(made[name]))
             made[longest] = [start[longest]]
             continue
         values = made[longest]
