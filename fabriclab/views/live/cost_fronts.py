@@ -281,7 +281,8 @@ def network_layers(here: Offered) -> dict[str, Layer]:
                 "x": x[:2],
                 "y": y[:2],
                 "size": np.array([5.0, 7.0]),
-                "colour": np.array([COLOUR["ink"], COLOUR["queue"]]),
+                "shape": np.array([1.0, 0.0]),  # the offer is the state that the controls set
+                "colour": COLOUR["ink"],
                 "names": names[:2],
                 "notes": notes[:2],
             },
@@ -339,10 +340,10 @@ def curve_layers(here: Offered, price: int, sent: float) -> dict[str, Layer]:
             [np.array([[_SIDE_X[0], float(to_y(0.0))], [_SIDE_X[1], float(to_y(0.0))]])],
             width=1.6,
             dash=2.0,
-            colour=COLOUR["ink"],
+            colour=COLOUR["soft"],
         ),
         "curve": lines(
-            [np.stack([to_x(rates), to_y(more)], axis=1)], width=2.2, colour=COLOUR["queue"]
+            [np.stack([to_x(rates), to_y(more)], axis=1)], width=2.2, colour=COLOUR["ink"]
         ),
         "current": Layer(
             "dots",
@@ -350,7 +351,7 @@ def curve_layers(here: Offered, price: int, sent: float) -> dict[str, Layer]:
                 "x": to_x(here.rate[1:2]),
                 "y": to_y(_FULL * here.more[1:2]),
                 "size": 6.0,
-                "colour": COLOUR["queue"],
+                "colour": COLOUR["ink"],
             },
         ),
         "x name": texts(

@@ -726,8 +726,8 @@ def circuit_scene(kind: str, left: int) -> Scene:
     sizes = np.geomspace(64, 2**34, 57)  # [B]
     rows = [
         (f"{kind} circuit", setup + sizes / rate, {"colour": COLOUR["ink"], "mark": 1.0}),
-        # A packet that passes is a full square in the whole course.
-        ("packets", delay + sizes / packet_rate, {"colour": COLOUR["queue"], "mark": 3.0}),
+        # A packet that passes is a full square in the whole course; its hue is not for a time.
+        ("packets", delay + sizes / packet_rate, {"colour": COLOUR["soft"], "mark": 3.0}),
     ]
     for other, id in _SWITCHES.items():
         if other != kind:
