@@ -9,7 +9,8 @@ hold, and in three or four of ten above, is asked 10 to 44. Two such tests give 
 cases. A reader who is near a border, such as one who is right in 65 of 100 questions of a level, can get either result:
 `Standing.same` says how often another test would give the same level, and `Standing.between` which two levels the
 reader is between. Both hold for a reader who is about as good in one topic as in another. With gaps in some topics
-another test differs more often, since it draws another mix of them.
+they are rough: simulated readers agreed up to a tenth less or more often, since a test draws topics in turn, and others
+of their questions each time.
 """
 
 import functools
