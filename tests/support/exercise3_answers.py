@@ -860,6 +860,9 @@ WRONG_D = {
         ("in range(node.chunks)", "in range(node.chunks - 1)"),
         ("wait(node.chunks + 1)", "wait(node.chunks)"),
     ),
+    "owner not told": but(
+        "ex3-d", ('    every.append((flag.buf, target["flag"], 8, flag.lkey))\n', "")
+    ),
     "told before the data": but(
         "ex3-d", ("    every.append((flag.buf", "    every.insert(0, (flag.buf")
     ),

@@ -84,7 +84,7 @@ class Small(Transfer):
     def wrong(self) -> list[Fault]:
         """Return what is wrong."""
         if self.seen is None:
-            return self.statuses() or [("", message(3, "told"))]
+            return self.statuses() or [("owner not told", message(3, "told"))]
         if not self._all_arrived(self.seen):
             self.drain()
             late = self._all_arrived(self.server.peek(self.address, self.size))
@@ -172,7 +172,7 @@ class Large(Transfer):
     def wrong(self) -> list[Fault]:
         """Return what is wrong."""
         if self.seen is None:
-            return self.statuses() or [("", message(3, "told"))]
+            return self.statuses() or [("owner not told", message(3, "told"))]
 
         # A buffer that was filled too early explains data that are wrong, so it comes first.
         if self.early:
