@@ -50,10 +50,11 @@ test test-all release lint unit deep everything notebooks: export PYTHONDONTWRIT
 help:
 	@sed -n '1,5s/^# //p' Makefile
 
-# ERROR: the address and what fails are printed, and nothing else. Lessons and exercises share one file of progress.
+# ERROR: the address and what fails are printed, and nothing else. Lessons and exercises share one file of progress. Which
+# files are open is kept here, too, or JupyterLab would open what its user had open in another folder.
 lab: $(VENV)/.lab copies
 	@$(QUIET)
-	@FABRICLAB_PROGRESS="$${FABRICLAB_PROGRESS:-$(abspath $(WORK))/fabriclab-progress.json}" \
+	@FABRICLAB_PROGRESS="$${FABRICLAB_PROGRESS:-$(abspath $(WORK))/fabriclab-progress.json}" JUPYTERLAB_WORKSPACES_DIR="$(abspath $(VENV))/workspaces" \
 	  $(PY) -m jupyter lab --log-level=ERROR --LabApp.log_level=ERROR --LabApp.extension_manager=readonly --ServerApp.port=$(PORT) $(if $(filter none,$(BROWSER)),--no-browser) \
 	  $(if $(filter 0,$(shell id -u)),--allow-root) --ServerApp.root_dir=$(dir $(WORK)) --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb
 
