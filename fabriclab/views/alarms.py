@@ -27,7 +27,9 @@ from fabriclab.views.scene import (
 
 __all__ = ["running_sums"]
 
-_LEFT, _RIGHT, _TOP, _BOTTOM = 48.0, 540.0, 44.0, 250.0  # edges of the drawing area [px]
+_LEFT, _TOP, _BOTTOM = 48.0, 44.0, 250.0  # edges of the drawing area [px]
+_WIDTH = 880.0  # of the picture, with the names behind the ends of the lines [px]
+_LETTER = 7.0  # width of a letter of a name [px]
 _HEIGHT = 296.0  # of the picture [px]
 _ROOM = 1.12  # the axis ends so far above the highest value
 _MOST = 4  # sums in a picture: so many names stand apart
@@ -83,9 +85,13 @@ def running_sums_scene(sums: Mapping[str, ArrayLike], limit: float) -> Scene:
     alarm = {name: _first_above(values, limit) for name, values in drawn.items()}
     shown = {name: values[: alarm[name] or values.size] for name, values in drawn.items()}
 
+    words = [
+        text("sums.alarm", name=name, n=alarm[name]) if alarm[name] else name for name in shown
+    ]
     longest = max(values.size for values in drawn.values())
+    right = _right_end([values.size / longest for values in shown.values()], words)
     highest = _ROOM * max(limit, *(float(values.max()) for values in shown.values()))
-    to_x = log_axis(0.0, float(longest), _LEFT, _RIGHT)
+    to_x = log_axis(0.0, float(longest), _LEFT, right)
     to_y = log_axis(0.0, highest, _BOTTOM, _TOP)
     paths = []
     for values in shown.values():
@@ -93,31 +99,31 @@ def running_sums_scene(sums: Mapping[str, ArrayLike], limit: float) -> Scene:
         paths.append(np.stack([to_x(after), to_y(np.concatenate([[0.0], values]))], axis=1))
     ends = np.array([path[-1] for path in paths])
     raised = np.array([alarm[name] > 0 for name in shown])
-    words = [
-        text("sums.alarm", name=name, n=alarm[name]) if alarm[name] else name for name in shown
-    ]
     level = float(to_y(limit))
+    # Where no name of an alarm gets to the right end, the words of the limit stand there.
+    is_early = bool(np.all(ends[raised, 0] < (_LEFT + right) / 2))
     layers: dict[str, Layer] = {
         **tick_layers(
             np.array(even_ticks((0.0, float(longest)))), to_x, "{:g}".format, (_TOP, _BOTTOM), True
         ),
         **tick_layers(
-            np.array(even_ticks((0.0, highest))), to_y, "{:g}".format, (_LEFT, _RIGHT), False
+            np.array(even_ticks((0.0, highest))), to_y, "{:g}".format, (_LEFT, right), False
         ),
         "quantity": heading(16.0, text("sums.quantity"), EDGE),
         "across": texts(
-            _RIGHT, _BOTTOM + 33, [text("sums.samples")], align=2.0, colour=COLOUR["soft"]
+            right, _BOTTOM + 33, [text("sums.samples")], align=2.0, colour=COLOUR["soft"]
         ),
         "limit": lines(
-            [np.array([[_LEFT, level], [_RIGHT, level]])],
+            [np.array([[_LEFT, level], [right, level]])],
             width=1.2,
             dash=_DOTTED,
             colour=COLOUR["edge"],
         ),
         "limit words": texts(
-            _LEFT + 8,
+            right - 8 if is_early else _LEFT + 8,
             level - _NEAR_LIMIT,
             [text("sums.limit", limit=f"{limit:.3g}")],
+            align=2.0 if is_early else 0.0,
             colour=COLOUR["soft"],
             halo=1.0,
         ),
@@ -141,7 +147,16 @@ def running_sums_scene(sums: Mapping[str, ArrayLike], limit: float) -> Scene:
             "alarm with sample": [str(alarm[name] or "none") for name in shown],
         }
     )
-    return Scene(said, table, layers, _HEIGHT, said)
+    return Scene(said, table, layers, _HEIGHT, said, width=_WIDTH)
+
+
+def _right_end(shares: list[float], words: list[str]) -> float:
+    """Return where the axis ends [px], so that each line, a share of it long, has room for its name."""
+    ends = [_WIDTH - EDGE]
+    for share, name in zip(shares, words, strict=True):
+        room = _WIDTH - EDGE - _ASIDE - _LETTER * len(name) - _LEFT  # for the line [px]
+        ends.append(_LEFT + room / share)
+    return max(min(ends), _WIDTH / 2)
 
 
 def _checked(name: str, values: ArrayLike) -> Floats:

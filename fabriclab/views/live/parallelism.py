@@ -629,6 +629,7 @@ def tick_places(longest: float) -> Floats:
 _MAP_LEFT, _MAP_RIGHT = 58.0, _PANEL - 24.0
 _NAME_LETTER = 7.0  # width of a letter of a layout's name
 _NAME_ROOM = 8.0  # from such a name to a dot that is enough
+_NAME_NEAR = 12.0  # from such a name to its own dot; from further off a line leads to it
 _MAP_TOP, _MAP_BOTTOM = 56.0, _HEIGHT - 48.0
 
 
@@ -677,7 +678,7 @@ def map_panel(state: State, others: list[State], sharding: str) -> Scene:
         **map_axis_layers(shown),
         **map_limit_layers(limit),
         "others": layout_layer(shown),
-        "spot": layout_name_layer(shown, limit),
+        **layout_name_layers(shown, limit),
     }
     return Scene("", layers=layers, height=_HEIGHT, width=_PANEL)
 
@@ -754,8 +755,8 @@ def layout_layer(shown: LayoutMap) -> Layer:
     return Layer("dots", columns)
 
 
-def layout_name_layer(shown: LayoutMap, limit: float) -> Layer:
-    """Return the name of the current layout, beside its dot where it covers no other dot.
+def layout_name_layers(shown: LayoutMap, limit: float) -> dict[str, Layer]:
+    """Return the name of the current layout, near its dot where it covers no other dot, and a line if it is not near.
 
     It stands on the same side of the memory of a GPU, at ``limit`` [px], as its dot, if there is room.
     """
@@ -764,7 +765,7 @@ def layout_name_layer(shown: LayoutMap, limit: float) -> Layer:
     name = shown.names[shown.here]
     wide = _NAME_LETTER * len(name)
     others = np.arange(len(shown.names)) != shown.here
-    best = (-1.0, 0.0, 0.0)  # room, and where the name begins
+    best = (-np.inf, 0.0, 0.0, 0.0)  # worth, where the name begins, and how far from its dot
     for down in (-12.0, 12.0, 0.0, -24.0, 24.0):
         for left in (x + 10, x - 10 - wide, x - wide / 2):
             if left < _MAP_LEFT or left + wide > _PANEL - 6:
@@ -774,6 +775,15 @@ def layout_name_layer(shown: LayoutMap, limit: float) -> Layer:
             room = min(float(away[others].min(initial=np.inf)), _NAME_ROOM)
             if min(left, x) - 3 < limit < max(left + wide, x) + 3:
                 room = -0.5
-            if room > best[0]:
-                best = (room, left, y + down)
-    return texts(best[1], [best[2]], [name], bold=1.0, halo=1.0)
+            aside = max(left - x, x - left - wide, 0.0)
+            own = float(np.hypot(aside, max(abs(down) - 7.0, 0.0)))
+            worth = room - max(own - _NAME_NEAR, 0.0) / 2
+            if worth > best[0]:
+                best = (worth, left, y + down, own)
+    _, left, middle, own = best
+    layers = {"spot": texts(left, [middle], [name], bold=1.0, halo=1.0)}
+    if own > _NAME_NEAR:
+        corner = [min(max(x, left), left + wide), middle - 7.0 * np.sign(middle - y)]
+        leader = lines([np.array([[x, y], corner])], width=1.0, colour=COLOUR["edge"])
+        return {"spot leader": leader, **layers}
+    return layers

@@ -27,6 +27,7 @@ _BAR = 16.0  # height of a bar [px]
 _LEGEND = 540.0  # room for the legend [px]
 _SAMPLE = 42.0  # of a legend: a box and the room beside it [px]
 _LETTER = 6.6  # width of a letter of the legend [px]
+_LEAST_SHARE = 0.05  # of a step, in percent: a smaller one would read 0.0 %
 
 # Columns of the table of a step: the kinds of bars, as `fabriclab.training.timeline.NAMES` has them, that each adds up.
 _COLUMNS = {
@@ -132,7 +133,7 @@ def _lane_name(stages: int, lane: int) -> str:
         return text("live.step.nic")
     if stages == 1:
         return text("live.step.gpu")
-    return text("live.step.stage", n=lane + 1)
+    return text("live.step.stage", n=lane)
 
 
 def _legend(flows: Flows) -> dict[str, Layer]:
@@ -152,19 +153,8 @@ def _legend(flows: Flows) -> dict[str, Layer]:
 def _sentence(step: Step, changed: Step, twice: str) -> str:
     """Return the finding: what a step consists of, or what the faster part changes."""
     if twice == _NOTHING:
-        parts = step.parts
-        shown = {}
-        for name in ("compute", "tensor", "gradients", "bubble"):
-            shown[name] = 100 * parts[name] / step.time
-        return text(
-            "live.step.as_it_is",
-            time=step.time,
-            compute=shown["compute"],
-            sums=shown["tensor"],
-            gradients=shown["gradients"],
-            bubble=shown["bubble"],
-            others=max(0.0, 100 - sum(shown.values())),
-        )
+        who = text("live.step.each_gpu" if len(step.stages) == 1 else "live.step.slowest")
+        return text("live.step.as_it_is", time=step.time, who=who, parts=_shares(step))
     return text(
         "live.step.said",
         what=_spoken(twice),
@@ -172,6 +162,25 @@ def _sentence(step: Step, changed: Step, twice: str) -> str:
         before=step.time,
         less=100 * (1 - changed.time / step.time),
     )
+
+
+def _shares(step: Step) -> str:
+    """Return what the slowest stage does with the step, without the parts that round to nothing."""
+    shares = {}
+    for name in ("compute", "tensor", "gradients", "bubble"):
+        shares[name] = 100 * step.parts[name] / step.time
+    shares["others"] = 100 - sum(shares.values())
+    clauses = [
+        text(f"live.step.part.{name}", share=share)
+        for name, share in shares.items()
+        if share >= _LEAST_SHARE
+    ]
+    *before, last = clauses
+    if not before:
+        return last
+    if len(before) == 1:
+        return text("live.step.part_two", first=before[0], last=last)
+    return text("live.step.part_last", parts=", ".join(before), last=last)
 
 
 def _panel(step: Step, twice: str, height: float) -> Scene:
