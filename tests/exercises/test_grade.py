@@ -180,7 +180,7 @@ def test_pages_say_what_a_reader_needs(tmp_path):
         "practice key",
         "cores:",
         "ex9-a",
-        "33%",
+        "33 %",
         "array sent once (1)",
         "=cmd()",
         text("grade.page.sum", of=25),

@@ -1612,7 +1612,7 @@ def test_a_way_is_told_in_the_order_of_travel():
     assert view.scene.said == text("live.paths.single", routing="minimal", hops=4, **ends)
     listed = view.scene.side.layers["route links"].fields["texts"]
     way = ["rank 0", "switch 0 of group 0", "switch 3 of group 1", "switch 0 of group 1", "rank 8"]
-    assert listed == [f"{a} → {b}" for a, b in itertools.pairwise(way)]
+    assert listed == [f"{way[0]} → {way[1]}", *(f"→ {node}" for node in way[2:])]
     assert view.scene.layers["steps"].fields["texts"] == ["1", "2", "3", "4"]
     assert view.scene.side.layers["crossed numbers"].fields["texts"] == ["4", "6"]
     told = sentence("live.paths.said", routing="Valiant", hops=6, links=25, **ends)
