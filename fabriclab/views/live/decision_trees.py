@@ -236,7 +236,7 @@ def question_layers(here: economics.Decision, sent: float) -> dict[str, Layer]:
             place[:, 2],
             _HIGH,
             colour=COLOUR["sunk"],
-            edge=np.where(on_path, COLOUR["ink"], COLOUR["line"]),
+            edge=np.where(on_path, -1.0, COLOUR["line"]),  # below 0: ink
             round=6.0,
             names=words,
             notes=[note_of(tree.branches[key]) for key in keys],
@@ -264,7 +264,7 @@ def answer_layers(here: economics.Decision) -> dict[str, Layer]:
             place[:, 2],
             _HIGH,
             colour=np.where(chosen, COLOUR["ink"], COLOUR["paper"]),
-            edge=np.where(chosen, COLOUR["ink"], COLOUR["line"]),
+            edge=np.where(chosen, -1.0, COLOUR["line"]),  # below 0: ink
             round=6.0,
             names=[name_of(key) for key in keys],
             notes=[cost_note(here, key) for key in keys],

@@ -765,9 +765,10 @@ def layout_name_layers(shown: LayoutMap, limit: float) -> dict[str, Layer]:
     name = shown.names[shown.here]
     wide = _NAME_LETTER * len(name)
     others = np.arange(len(shown.names)) != shown.here
-    best = (-np.inf, 0.0, 0.0, 0.0)  # worth, where the name begins, and how far from its dot
+    # Worth, where the name begins and its middle, how far it is from its dot, and which of its edges is next to it.
+    best = (-np.inf, 0.0, 0.0, 0.0, 0)
     for down in (-12.0, 12.0, 0.0, -24.0, 24.0):
-        for left in (x + 10, x - 10 - wide, x - wide / 2):
+        for align, left in ((0, x + 10), (2, x - 10 - wide), (1, x - wide / 2)):
             if left < _MAP_LEFT or left + wide > _PANEL - 6:
                 continue
             across = np.maximum(np.maximum(left - shown.x, shown.x - left - wide), 0.0)
@@ -779,9 +780,10 @@ def layout_name_layers(shown: LayoutMap, limit: float) -> dict[str, Layer]:
             own = float(np.hypot(aside, max(abs(down) - 7.0, 0.0)))
             worth = room - max(own - _NAME_NEAR, 0.0) / 2
             if worth > best[0]:
-                best = (worth, left, y + down, own)
-    _, left, middle, own = best
-    layers = {"spot": texts(left, [middle], [name], bold=1.0, halo=1.0)}
+                best = (worth, left, y + down, own, align)
+    _, left, middle, own, align = best
+    anchor = left + wide * align / 2
+    layers = {"spot": texts(anchor, [middle], [name], align=float(align), bold=1.0, halo=1.0)}
     if own > _NAME_NEAR:
         corner = [min(max(x, left), left + wide), middle - 7.0 * np.sign(middle - y)]
         leader = lines([np.array([[x, y], corner])], width=1.0, colour=COLOUR["edge"])

@@ -94,6 +94,7 @@ _SIZES = np.geomspace(1e3, 1e9, 13)  # of a transfer, the range of the slider [B
 # Copies: a line for each copy, and a description below the picture. [px]
 _COPY_COLOURS = np.array([COLOUR["ink"], COLOUR["edge"]])  # in turn; each copy has its number
 _COPY_ROW = 18
+_NUMBER_SIZE = 18.0  # of the number of a copy on its line [px]
 _COPY_TALL = 306.0  # greatest height of the picture above the words [px]
 _DRIVE_SIZE = 40.0, 18.0  # width and height [px]
 _BESIDE_CABLE = 26.0  # from the middle of a box to the middle of a drive beside its cable [px]
@@ -998,16 +999,18 @@ def number_layer(
         room = np.hypot(across, down).min(axis=1)
         on_lines.append(path[-_CURVE:][int(room.argmax())])
     before_words = np.stack([np.full(rows.size, 18.0), rows], axis=1)
-    x, y = np.concatenate([on_lines, before_words]).T - 9
+    # Those before the words are smaller than a row is high, so that they don't touch.
+    size = np.repeat([_NUMBER_SIZE, _COPY_ROW - 3.0], len(paths))
+    x, y = np.concatenate([on_lines, before_words]).T - size / 2
     both = np.tile(colours, 2)
     return boxes(
         x,
         y,
-        18.0,
-        18.0,
+        size,
+        size,
         colour=both,
         ink=ink_on(both),
-        round=9.0,
+        round=size / 2,
         texts=[str(number) for number in range(1, len(paths) + 1)] * 2,
     )
 

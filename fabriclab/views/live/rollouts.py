@@ -35,6 +35,7 @@ _NAMES = 14.0  # left end of the names of orders
 _CELLS = 66.0  # left end of the states
 _CELL = 80.0  # width of a state
 _GAP = 3.0  # between two states
+_FINE, _POINTS = 1025, 33  # points of a cable from middle to middle, and of what is drawn of it
 _COLUMNS = range(1, _STEPS)  # changes after which a state is shown
 
 
@@ -292,7 +293,7 @@ def cable_path(plan: Change, one: str, other: str, aside: float = 0.0) -> Floats
     """Return the points from one switch to another, (P, 2) [px], ``aside`` to the left of the cable."""
     first, last = np.array(plan.place[one]), np.array(plan.place[other])
     bend = plan.bend.get(ends_of(one, other), 0.0)
-    along = np.linspace(0, 1, 33)[:, None]
+    along = np.linspace(0, 1, _FINE)[:, None]
     middle = (first + last) / 2 + np.array([0.0, 2 * bend])
     points = (1 - along) ** 2 * first + 2 * along * (1 - along) * middle + along**2 * last
     direction = np.gradient(points, axis=0)
@@ -308,7 +309,10 @@ def _outside(points: Floats, first: Floats, last: Floats) -> Floats:
     inside = np.zeros(len(points), dtype=bool)
     for middle in (first, last):
         inside |= (np.abs(points - middle) < half).all(axis=1)
-    return np.asarray(points[~inside])
+    visible = np.flatnonzero(~inside)
+    # Few points draw the curve; they are taken from many, so that it ends at the boxes and not a point away from them.
+    kept = np.linspace(0, visible.size - 1, _POINTS).round().astype(np.intp)
+    return np.asarray(points[visible[kept]])
 
 
 def cable_layers(plan: Change) -> dict[str, Layer]:
