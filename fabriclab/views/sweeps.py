@@ -885,13 +885,21 @@ def how_far_off(missed: Sequence[Miss], area: PlotArea) -> str:
 
 
 def error_panel(missed: Sequence[Miss], x: str, bottom: float) -> Scene:
-    """Return the panel of errors in per cent, over x, on a linear axis with a line at 0."""
+    """Return the panel of errors in per cent, over x, on a linear axis with a line at 0.
+
+    Each model has the mark that it has in the picture beside it, or one of its own.
+    """
     series = []
+    taken = {one.model.look.get("mark") for one in missed}
+    free = (shape for shape in _FILLED_SHAPES if shape not in taken)
     for one in missed:
         points = np.full((4, one.at.size), np.nan)
         points[0] = one.at
         points[1] = 100 * one.off
-        series.append(Series(one.model.label, "predicted", points, one.model.look))
+        look = dict(one.model.look)
+        if "mark" not in look:
+            look["mark"] = next(free, _FILLED_SHAPES[0])
+        series.append(Series(one.model.label, "predicted", points, look))
     values = np.concatenate([[0.0], *(one.points[1] for one in series)])
     room = max(1.0, 0.12 * np.ptp(values))
     ends = common_ends("error", float(values.min() - room), float(values.max() + room))
@@ -917,8 +925,7 @@ def error_panel(missed: Sequence[Miss], x: str, bottom: float) -> Scene:
         "zero": lines([zero], width=1.2),
         "lines": line_layer(series, area),
         "points": _dots(
-            [(one._replace(look={**one.look, "shape": 0.0}), place) for one, place in dots],
-            size=3.0,
+            [(one._replace(look=mark_of(one)), place) for one, place in dots], size=3.0
         ),
     }
     if several:

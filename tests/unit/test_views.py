@@ -576,6 +576,19 @@ def test_the_error_of_a_model_has_a_panel_and_is_the_finding():
         views.sweep([predicted()], error=True)
 
 
+def test_in_the_panel_of_errors_each_model_has_the_mark_beside_its_name():
+    runs = off_by(0.01, -0.02, 0.05)
+    model = runs["model"]
+    runs["textbook"] = Result("all_reduce", "predicted", model.size, 2 * model.time, 8)
+    scene = sweep_scene(runs, "time", error=True)
+    panel = scene.side.layers
+    drawn = panel["points"].fields
+    dots = set(zip(drawn["colour"], drawn["shape"], strict=True))
+    beside = panel["marks"].fields
+    assert dots == set(zip(beside["colour"], beside["shape"], strict=True))
+    assert len({shape for _, shape in dots}) == 2
+
+
 def test_only_what_no_point_passes_is_a_bound():
     most = float(max(predicted().busbw))
     for bound, key, hatched in ((1.1 * most, "most", True), (0.5 * most, "bound", False)):
