@@ -75,7 +75,7 @@ def program(
     A chunk waits for a ``timer`` each time that one of its missing packets is lost. Packets of more than 64 values pass
     all four pipes, and seven times more to collect the result; then only the ports of the first pipe are left for
     workers. Leaves out losses between switches, and that some slots lose more than others. So the predicted time is up
-    to 3% longer than that of the simulated protocol without loss; with a loss of 0.1 to 5% it is between 6% too long
+    to 3 % longer than that of the simulated protocol without loss; with a loss of 0.1 to 5 % it is between 6 % too long
     and 2.5 times too short.
 
     Parameters

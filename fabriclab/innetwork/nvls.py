@@ -19,7 +19,7 @@ class _Measured(NamedTuple):
 
 
 # Both rates of a row come from one program, nccl-tests, so their ratio compares algorithms and not programs. A program
-# of PyTorch measured 1% more with 8 H200, but no rings of 8 GiB.
+# of PyTorch measured 1 % more with 8 H200, but no rings of 8 GiB.
 _MEASURED = {
     "Hopper": _Measured(part="h200-n", links="nvlink4", accelerator="H200"),
     "Blackwell": _Measured(part="b200-n", links="nvlink5", accelerator="B200"),
@@ -91,7 +91,7 @@ def conflict(generation: str) -> float:
 def chosen(ranks: int, generation: str) -> bool:
     """Return whether NCCL takes NVLS for large arrays, by its own constants: both rates times the same links.
 
-    So says the rule of the versions before 2026. With 4 H200 it is wrong: it takes NVLS, by 6%, and the measured run
+    So says the rule of the versions before 2026. With 4 H200 it is wrong: it takes NVLS, by 6 %, and the measured run
     took rings. The B200 were measured with the chooser of their cloud, which agrees with it from 4 to 8.
     """
     row = f"NVLS efficiency {generation}"
@@ -105,10 +105,10 @@ def times(ranks: int, size: units.Quantity, generation: str = "Hopper") -> dict[
     """Return the time of an all-reduce in one server by a ring and by NVLS, and their ratio as ``gain``.
 
     Both start in the time of an empty all-reduce, measured; NVLS works a loop of bytes through its switches, half of
-    which comes on top. From 32 MiB up on 8 H100, ``gain`` is at most 3.3% off; both times are too short there, NVLS by
-    up to 5.9% and rings by up to 8.0%, which the ratio partly hides. Of 8 H200 no rings are published for each size, so
-    there only times can be compared: NVLS is 10.6% too fast at 32 MiB and 7.7% at 64 MiB (that run has the overhead of
-    PyTorch in each call), and within 5% from 128 MiB up.
+    which comes on top. From 32 MiB up on 8 H100, ``gain`` is at most 3.3 % off; both times are too short there, NVLS by
+    up to 5.9 % and rings by up to 8.0 %, which the ratio partly hides. Of 8 H200 no rings are published for each size,
+    so there only times can be compared: NVLS is 10.6 % too fast at 32 MiB and 7.7 % at 64 MiB (that run has the
+    overhead of PyTorch in each call), and within 5 % from 128 MiB up.
 
     Parameters
     ----------

@@ -9,13 +9,14 @@ Examples
 32 servers lose a leaf, first with a NIC on one leaf each, then with the two ports of a NIC on two leaves:
 
 >>> import fabriclab as fl
+>>> from fabriclab.units import format_share
 >>> single = fl.topologies.build("rail_optimised", servers=32, radix=16)
 >>> dual = fl.topologies.build("dual_tor", servers=32, radix=16)
 >>> for hall in (single, dual):
 ...     leaf = fl.operations.blast_radius(hall, "leaf")
-...     print(leaf.alone, leaf.servers, f"{leaf.server_rate:.2%} {leaf.bandwidth:.2f}")
-8 8 87.50% 0.97
-0 16 93.75% 0.50
+...     print(leaf.alone, leaf.servers, format_share(leaf.server_rate, 2), f"{leaf.bandwidth:.2f}")
+8 8 87.50 % 0.97
+0 16 93.75 % 0.50
 
 With two ports nobody is alone any more; but those with one port left send at half of their rate, and a job that waits
 for its slowest NIC has no more than that.

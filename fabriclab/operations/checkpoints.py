@@ -15,12 +15,13 @@ Examples
 The running case, and the same job on 131,072 GPUs:
 
 >>> import fabriclab as fl
+>>> from fabriclab.units import format_share
 >>> job = fl.operations.Checkpoints.of_case(fl.case())
->>> round(job.best / 60), f"{job.goodput(job.best):.1%}", f"{job.goodput(2 * job.best):.1%}"
-(76, '97.1%', '96.5%')
+>>> round(job.best / 60), format_share(job.goodput(job.best), 1), format_share(job.goodput(2 * job.best), 1)
+(76, '97.1 %', '96.5 %')
 >>> large = job.scaled(128)
->>> f"{large.goodput(large.best):.0%}"
-'48%'
+>>> format_share(large.goodput(large.best))
+'48 %'
 """
 
 from __future__ import annotations
@@ -164,9 +165,10 @@ class Checkpoints:
         Examples
         --------
         >>> import fabriclab as fl
+        >>> from fabriclab.units import format_share
         >>> job = fl.operations.Checkpoints.of_case(fl.case())
-        >>> [f"{float(part):.2%}" for part in job.spent(job.best)]
-        ['97.10%', '1.27%', '1.29%', '0.34%']
+        >>> [format_share(float(part), 2) for part in job.spent(job.best)]
+        ['97.10 %', '1.27 %', '1.29 %', '0.34 %']
         """
         work = self._interval(interval)
         whole = self._segment(work)

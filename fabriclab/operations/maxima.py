@@ -9,9 +9,10 @@ Examples
 A rank is 2 ms late in one of 1,000 steps. Of 1,024 ranks one is late in two of three steps:
 
 >>> from fabriclab import operations
+>>> from fabriclab.units import format_share, format_time
 >>> rank = operations.Spikes(base="1 ms", extra="2 ms", chance=0.001)
->>> f"{rank.chance_of_any(1024):.0%}", f"{1e3 * rank.mean_of_max(1024):.2f} ms"
-('64%', '2.28 ms')
+>>> format_share(rank.chance_of_any(1024)), format_time(rank.mean_of_max(1024))
+('64 %', '2.28 ms')
 """
 
 from __future__ import annotations

@@ -7,15 +7,17 @@ all three. So its band is wide, and it is the honest answer to "how often will o
 Examples
 --------
 >>> from fabriclab import operations
+>>> from fabriclab.units import format_share
 >>> for row in operations.transfer("llama3"):
-...     print(f"{row.source.key}: {row.predicted:.0f} for {row.published:.0f}, {row.error:+.0%}")
-rsc1-8: 2318 for 419, +453%
-rsc1-1024: 2625 for 419, +526%
-rsc1-nodes: 719 for 419, +72%
-opt: 2809 for 419, +570%
-infinitehbd: 463 for 419, +10%
-infinitehbd-hardware: 236 for 419, -44%
-lablup: 320 for 419, -24%
+...     error = format_share(row.error, signed=True)
+...     print(f"{row.source.key}: {row.predicted:.0f} for {row.published:.0f}, {error}")
+rsc1-8: 2318 for 419, +453 %
+rsc1-1024: 2625 for 419, +526 %
+rsc1-nodes: 719 for 419, +72 %
+opt: 2809 for 419, +570 %
+infinitehbd: 463 for 419, +10 %
+infinitehbd-hardware: 236 for 419, -44 %
+lablup: 320 for 419, -24 %
 """
 
 from __future__ import annotations

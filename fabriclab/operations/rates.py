@@ -185,9 +185,10 @@ def components(study: str) -> ReadOnly[str, Component]:
     Examples
     --------
     >>> from fabriclab import operations
-    >>> {part: f"{one.share:.1%}" for part, one in operations.components("llama3").items()}
-    {'gpu': '64.0%', 'software': '13.4%', 'network': '8.4%', 'maintenance': '7.6%', 'host': '3.3%', 'nic': '1.7%',
-    'other': '1.7%'}
+    >>> from fabriclab.units import format_share
+    >>> {part: format_share(one.share, 1) for part, one in operations.components("llama3").items()}
+    {'gpu': '64.0 %', 'software': '13.4 %', 'network': '8.4 %', 'maintenance': '7.6 %', 'host': '3.3 %', 'nic': '1.7 %',
+    'other': '1.7 %'}
     """
     counted = events_by_part(study)
     watched = exposure(study)

@@ -66,7 +66,7 @@ _SHOWN = 8  # skipped lines that a text shows
 
 
 class Skipped(NamedTuple):
-    """A line that was not understood: its number from 1, its text, and why."""
+    """A line that was not understood: its number from 1, its text, and why; readers here have one text, so no file."""
 
     line: int
     text: str

@@ -9,10 +9,11 @@ Examples
 90 days on 16,384 GPUs at the rate of Llama 3, with 40 spare servers:
 
 >>> from fabriclab import operations
+>>> from fabriclab.units import format_share
 >>> job = operations.Checkpoints("60 s", "600 s", operations.fleet("llama3").published)
 >>> runs = operations.play_runs(job, wall="90 d", spares=40, draws=200, seed=1)
->>> round(float(runs.failures.mean())), f"{runs.goodput.mean():.1%}"
-(688, '83.7%')
+>>> round(float(runs.failures.mean())), format_share(runs.goodput.mean(), 1)
+(688, '83.7 %')
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def frame_loss(
     """Return the probability that an Ethernet frame is lost after correction.
 
     A frame is lost with any codeword that contains a part of it: the interleaved codewords, and sometimes one more
-    [2]_. Compared with the bit error ratios that [1]_ gives for a loss of 6.2e-10, the errors are 2% and 1%.
+    [2]_. Compared with the bit error ratios that [1]_ gives for a loss of 6.2e-10, the errors are 2 % and 1 %.
 
     Parameters
     ----------
@@ -143,10 +143,10 @@ def gain(code: str, ber: float = 1e-12) -> float:
 def fec_latency(code: str, rate: units.Quantity) -> float:
     """Return the time [s] that a receiver takes to correct errors on a link of the line ``rate`` [B/s].
 
-    It is the time of two codewords: one to receive, one to correct and mark. That is 3% above the published 99 and 198
-    ns at 50 Gb/s and 19% below the middle of the 101 to 151 ns at 100 Gb/s, where the processing does not become faster
-    with the line. Leaves out interleaving: each further codeword adds the time to receive it, which is 51 ns at 100
-    Gb/s, the block time of P802.3ck (2018). Two interleaved codewords would take 177 ns there, and one the 126 ns in
-    the middle of the range.
+    It is the time of two codewords: one to receive, one to correct and mark. That is 3 % above the published 99 and 198
+    ns at 50 Gb/s and 19 % below the middle of the 101 to 151 ns at 100 Gb/s, where the processing does not become
+    faster with the line. Leaves out interleaving: each further codeword adds the time to receive it, which is 51 ns at
+    100 Gb/s, the block time of P802.3ck (2018). Two interleaved codewords would take 177 ns there, and one the 126 ns
+    in the middle of the range.
     """
     return 2 * RS[units.choice(code, "code", RS)][0] * _SYMBOL / 8 / units.rate(rate, "rate")

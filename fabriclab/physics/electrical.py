@@ -52,8 +52,8 @@ def loss(frequency: Numbers, length: Numbers, gauge: Numbers = 26) -> Floats:
     The coefficients are fitted to two Mellanox cables of 30 AWG and to the limits of 40 and 100 Gb/s Ethernet.
 
     Compared with eleven figures of three other cables, whole dB that their makers wrote into the plugs, the median
-    error is 8%; the worst is 41%, for 4 dB, and a loss of 18 dB comes out 15% too low. Seven of the figures are for 1 m
-    and 30 AWG, as those fitted. No figure above 12.9 GHz entered the fit: see `reach`. Leaves out reflections and
+    error is 8 %; the worst is 41 %, for 4 dB, and a loss of 18 dB comes out 15 % too low. Seven of the figures are for
+    1 m and 30 AWG, as those fitted. No figure above 12.9 GHz entered the fit: see `reach`. Leaves out reflections and
     crosstalk.
 
     Parameters
@@ -82,8 +82,8 @@ def reach(symbol_rate: Numbers, budget: float, gauge: Numbers = 26) -> Floats:
     """Return the longest cable [m] whose loss at half of the symbol rate is within ``budget`` [dB]; 0 if there is none.
 
     Budgets are in ``catalog.link_physics``, such as ``["cr-100g"]["loss_budget"].value``. With the budgets of Ethernet
-    the model gives 3.4 m for lanes of 50 Gb/s, where the standard promises at least 3 m (+15%), 2.5 m for 100 Gb/s and
-    at least 2 m (+27%), and 1.5 m for 200 Gb/s, with the same budget, and at least 1.0 m (+48%). These are floors:
+    the model gives 3.4 m for lanes of 50 Gb/s, where the standard promises at least 3 m (+15 %), 2.5 m for 100 Gb/s and
+    at least 2 m (+27 %), and 1.5 m for 200 Gb/s, with the same budget, and at least 1.0 m (+48 %). These are floors:
     single products go farther, such as passive cables of 3 m from a switch to NICs at 100 Gb/s. The fit ends at
     12.9 GHz, so nothing here shows how far the model is off at 200 Gb/s.
     """
@@ -97,7 +97,7 @@ def energy(length: units.Quantity) -> tuple[str, float]:
     """Return the interface that spans a length with the least energy, and its energy [J/bit] at both ends.
 
     These are published figures of chips, not one law. A module's figure leaves out the SerDes of its hosts, for which
-    the figure of LR holds. The energies are 1 and 3% above two transceivers over short wires (0.297 and 0.29 pJ/bit).
+    the figure of LR holds. The energies are 1 and 3 % above two transceivers over short wires (0.297 and 0.29 pJ/bit).
 
     Examples
     --------
@@ -133,11 +133,11 @@ def beachfront(
     It is the length of the edge times a published density, in proportion to the rate of a lane [B/s] (by default the
     source's), because the pitch of bumps, fibres and cages stays the same.
 
-    Two errors: 1% below the 5.27 Tb/s/mm in both directions measured on UCIe 2.5D at 16 Gb/s; 60% above the 0.5 Tb/s/mm
-    of an optical chip for co-packaging (Nubis, 2025), if that is one direction. The fibres of that chip leave at its
-    surface, those of the model in one row at their closest pitch. UCIe's own figure for 4 Gb/s shows only that UCIe
-    scales in the same proportion. LR is a lower limit: what a shipped switch chip with lanes of 100 Gb/s needs if it is
-    one die, which is not confirmed; nor is the figure for pluggables.
+    Two errors: 1 % below the 5.27 Tb/s/mm in both directions measured on UCIe 2.5D at 16 Gb/s; 60 % above the 0.5
+    Tb/s/mm of an optical chip for co-packaging (Nubis, 2025), if that is one direction. The fibres of that chip leave
+    at its surface, those of the model in one row at their closest pitch. UCIe's own figure for 4 Gb/s shows only that
+    UCIe scales in the same proportion. LR is a lower limit: what a shipped switch chip with lanes of 100 Gb/s needs if
+    it is one die, which is not confirmed; nor is the figure for pluggables.
 
     Examples
     --------

@@ -50,10 +50,10 @@ def budget(
     after some km: enter its penalty as a loss.
 
     Compared with the limits of standards, which are sums by this same formula and not measurements, the reach is 3, 10
-    and 10% too far against the 40, 30 and 15 km of 40GBASE-ER4 for three attenuations, which are rounded down, and 30%
-    too far for the 2 km of FR4, a limit with a reserve. With the catalog's fibre and connections it is 5, 7.5 and 17.5%
-    too far for the 10 km of 10GBASE-LR, 100GBASE-LR1 and 40GBASE-LR4, and 150% too far for the 2 km of 100GBASE-FR1,
-    which has 3.0 dB for connections.
+    and 10 % too far against the 40, 30 and 15 km of 40GBASE-ER4 for three attenuations, which are rounded down, and
+    30 % too far for the 2 km of FR4, a limit with a reserve. With the catalog's fibre and connections it is 5, 7.5 and
+    17.5 % too far for the 10 km of 10GBASE-LR, 100GBASE-LR1 and 40GBASE-LR4, and 150 % too far for the 2 km of
+    100GBASE-FR1, which has 3.0 dB for connections.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def channels(band: str, spacing: units.Quantity) -> int:
 def delay(length: Numbers, index: float = 1.468) -> Floats:
     """Return the time [s] that light takes through a fibre with the group ``index``; 4.9 ns/m by default.
 
-    Within 0.5% of two other fibres; one vendor says 4.5 ns/m, most round to 5.
+    Within 0.5 % of two other fibres; one vendor says 4.5 ns/m, most round to 5.
     """
     return np.asarray(
         si(length, "length", "length") * si(index, "count", "index", 1.0, 10.0) / LIGHT
@@ -135,8 +135,8 @@ def drift(
 
     The shift is wavelength / group index x thermo-optic coefficient, as if all light were in silicon. With a
     ``spacing`` of channels [Hz] it is given in spacings: at 1 the ring sits on its neighbour's wavelength. The result
-    is 17% below the 83 pm/K measured on one ring, 14% below 80 pm/K of interferometers, 8% below the middle of 60 to 90
-    pm/K, and 22% below an air-clad ring.
+    is 17 % below the 83 pm/K measured on one ring, 14 % below 80 pm/K of interferometers, 8 % below the middle of 60 to
+    90 pm/K, and 22 % below an air-clad ring.
 
     Examples
     --------
@@ -153,9 +153,9 @@ def drift(
 def heater(shift: Numbers) -> Floats:
     """Return the power [W] of a heater that moves a silicon filter by ``shift`` [m]; it is proportional to the shift.
 
-    The figure is that of one device; others differ in size and construction. It is 76% above rings of 27 uW/GHz (Dahlem
-    et al., 2011), 3% above the middle of the 0.1 to 0.25 nm/mW of usual rings, and 30% above a second heater of its own
-    paper. Undercut heaters need 1 to 4 mW for a whole FSR, ten to a hundred times less.
+    The figure is that of one device; others differ in size and construction. It is 76 % above rings of 27 uW/GHz
+    (Dahlem et al., 2011), 3 % above the middle of the 0.1 to 0.25 nm/mW of usual rings, and 30 % above a second heater
+    of its own paper. Undercut heaters need 1 to 4 mW for a whole FSR, ten to a hundred times less.
     """
     return np.asarray(
         si(shift, "length", "shift")
@@ -168,9 +168,9 @@ def module(kind: str, rate: units.Quantity = _WHOLE) -> Module:
     """Return the power of one end of an optical link at a rate, what that figure leaves out, and who equalises.
 
     ``kind`` is ``"dsp"``, ``"lpo"`` (linear pluggable: the module without its DSP) or ``"cpo"`` (co-packaged). Power is
-    proportional to the rate. The LPO is the module less its DSP: 20% below one published figure, and 6% above the
+    proportional to the rate. The LPO is the module less its DSP: 20 % below one published figure, and 6 % above the
     middle of the 8 to 9 W of another. Its host's SerDes works as hard as before, so nothing is added. CPO is one
-    product; another one (9 W for 1.6 Tb/s) draws 18% less.
+    product; another one (9 W for 1.6 Tb/s) draws 18 % less.
 
     Examples
     --------

@@ -224,7 +224,7 @@ def _waits(fabric: Fabric, routes: Routes) -> _Waits:
 
 # Illustrative: queues stay short up to the capacity and grow without limit above it. At its capacity a link costs a
 # third more than when idle, so the short path wins as long as it has room. Powers of 6 to 12 change the load of the
-# fullest link by at most 10%.
+# fullest link by at most 10 %.
 _STEEP = 8
 _IDLE = 3.0
 # Rounds end when `Settled.change` falls below this, ...

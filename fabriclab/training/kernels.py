@@ -21,10 +21,10 @@ from fabriclab.workload.models import Model
 
 __all__ = ["Computation", "Flat", "LayerTimes", "Machine", "Roofline", "machine", "of_case"]
 
-# Part of a peak rate that the best kernels of a kind reach on large inputs. Products of matrices: 76 to 80% in bf16 on
+# Part of a peak rate that the best kernels of a kind reach on large inputs. Products of matrices: 76 to 80 % in bf16 on
 # H100 and B200, limited by power, as makers of benchmarks report (estimate, from memory, not confirmed). Attention:
 # 740 of 989 TFLOP/s forward and 550 to 600 backward, J. Shah et al., FlashAttention-3, NeurIPS 2024; a causal mask
-# costs another part. Memory: a copy that streams through HBM reaches 80 to 92%.
+# costs another part. Memory: a copy that streams through HBM reaches 80 to 92 %.
 GEMM = 0.80
 ATTENTION = 0.55
 MEMORY = 0.80
@@ -33,7 +33,7 @@ MEMORY = 0.80
 _FULL_HEAD = 128
 # Part of the peak rate of vector units that work in fp32 reaches: the scan of a state-space layer, which decays states,
 # and the scores of experts. An estimate, chosen with the published steps in view: when it was tried, 0.5, 0.7 and 1.0
-# gave median errors of 9.7, 8.9 and 9.1% there, and 24.5, 21.7 and 24.2% at the 90th percentile.
+# gave median errors of 9.7, 8.9 and 9.1 % there, and 24.5, 21.7 and 24.2 % at the 90th percentile.
 VECTOR = 0.7
 # The backward pass of attention computes the scores again: five products of matrices in place of two (T. Dao et al.,
 # FlashAttention, NeurIPS 2022).

@@ -272,8 +272,9 @@ def median_errors(
 
     Examples
     --------
-    >>> {size: f"{error:.0%}" for size, error in median_errors(textbook).items()}
-    {'small': '80%', 'medium': '56%', 'large': '23%'}
+    >>> from fabriclab.units import format_share
+    >>> {size: format_share(error) for size, error in median_errors(textbook).items()}
+    {'small': '80 %', 'medium': '56 %', 'large': '23 %'}
     """
     if options:
         model = partial(model, **options)
@@ -328,7 +329,7 @@ def gigaio(efficiency: float | None = None) -> ReportTable:
     own (`fabriclab.topologies.gigaio.rings`), and large messages; a broadcast goes round in so many pieces that all its
     hops work at once. Leaves out start-up, the cost of crossing a processor beyond the link that is shared there, and
     what distinguishes one collective from another. So the model has one value per wiring, while the published ones
-    differ by up to 16%. The same slides show the default rings of 2s-2rp-split-flat at 75 and 66 GB/s (all-reduce,
+    differ by up to 16 %. The same slides show the default rings of 2s-2rp-split-flat at 75 and 66 GB/s (all-reduce,
     all-gather) and better ones at 88 and 99, where the table has 100 and 92: sizes and rings are not given, and no
     model meets both.
 

@@ -402,7 +402,7 @@ def twist_scene(twists: Twists, shift: int, cables: str) -> Scene:
 
 
 def loads_in_words(fabric: Fabric, load: Floats) -> str:
-    """Return in words the load of the fullest link of each axis of a torus, such as "x 50%, y 100%"."""
+    """Return in words the load of the fullest link of each axis of a torus, such as "x 50 %, y 100 %"."""
     by_axis = load.reshape(len(fabric.coord_names), -1)  # cables are numbered axis by axis
     percent = 100 * by_axis.max(axis=1)
     pairs = zip(fabric.coord_names, percent, strict=True)

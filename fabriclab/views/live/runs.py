@@ -250,7 +250,7 @@ def race(runs: Mapping[str, Any], *, seconds: float | None = None, log: bool = F
     seconds : float, optional
         Time to show first; by default the beginning. [s]
     log : bool
-        Whether time runs logarithmically, from 1% of the time of the fastest run, so that very different runs can be
+        Whether time runs logarithmically, from 1 % of the time of the fastest run, so that very different runs can be
         compared.
     """
     if not runs or min(run.time for run in runs.values()) <= 0:
@@ -264,7 +264,7 @@ def race(runs: Mapping[str, Any], *, seconds: float | None = None, log: bool = F
 
 
 def race_slider(runs: Mapping[str, Any], log: bool) -> Slider:
-    """Return the slider of a race: from 0, or from 1% of the fastest run's time, to the end of the slowest run."""
+    """Return the slider of a race: from 0, or from 1 % of the fastest run's time, to the end of the slowest run."""
     times = [float(run.time) for run in runs.values()]
     if log:
         first = float(f"{min(times) / 100:.2g}")
