@@ -65,7 +65,7 @@ _PROGRESS = re.compile(
 )
 
 
-# What the library and the tests print at their end.
+# What the library and the tests print at their end. “complete” alone would be no sign: it is also in “Init COMPLETE”.
 _LAST_WORDS = (
     "destroy complete",
     "abort complete",

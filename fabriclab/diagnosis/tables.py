@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from fabriclab.core import bus_factor
 from fabriclab.importers.lines import Line, Scan, Source, Unread, unprefixed
@@ -16,6 +17,7 @@ __all__ = [
     "Pair",
     "PerftestRow",
     "headings_without_rows",
+    "rate_in",
     "read_bandwidths",
     "read_nodes",
     "read_pairs",
@@ -33,21 +35,26 @@ _CANONICAL = {
     "alltoall": "all_to_all",
     "sendrecv": "send_recv",
 }
-_RANKS = re.compile(r"^#?\s*(?:Ranks|n?ranks|world_size)\s*[:=]\s*(\d{1,6})\s*$")
-_NUMBER = re.compile(r"^[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?$")
+_RANKS = re.compile(
+    r"^#?\s*(?:Ranks|n?ranks|world_size)\s*[:=]\s*(\d{1,6})\s*$|\bover (\d{1,6}) ranks\b"
+)
+# A number, and the unit that may stand behind it.
+_FIGURE = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-z][A-Za-z/_]*)?")
 _SPLIT = re.compile(r"[\s,;|]+")
-_UNITS = {"b": 1.0, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30}
-_UNITS |= {"kb": 1e3, "mb": 1e6, "gb": 1e9}
-_SIZE_HEAD = re.compile(r"^(?:size|bytes|message_?size|msg_?size)(?:[_(\[]?(\w+?)[)\]]?)?$", re.I)
+_UNITS = {"b": 1.0, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30, "tib": 2.0**40}
+_UNITS |= {"kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12}
+_SIZE_HEAD = re.compile(
+    r"^(?:size|bytes|payload|message_?size|msg_?size)(?:[_(\[]?(\w+?)[)\]]?)?$", re.I
+)
 _BUS_HEAD = re.compile(r"^bus_?(?:bw|bandwidth)(.*)$", re.I)
 _ALG_HEAD = re.compile(r"^alg_?(?:bw|bandwidth)(.*)$", re.I)
-# Units behind the name of such a column, in GB/s: a small b is a bit.
+# Units behind the name of such a column, or behind its figures, in GB/s: a small b is a bit.
 _RATE_UNIT = re.compile(r"([KMGT]?)(b|B)(?:it|its|yte|ytes)?(?:/s|ps|_s|/sec)", re.IGNORECASE)
 _RATE_PREFIX = {"": 1e-9, "K": 1e-6, "M": 1e-3, "G": 1.0, "T": 1e3}
 _BIT = 0.125  # bytes
 _TELLS = 3  # ranks; with two, the ratio of an all-reduce is that of a broadcast
 _ROUNDED = 0.01
-_BEFORE_PAIRS = 1_000  # lines without a pair, after which a text is taken for another one
+_BEFORE_ROWS = 1_000  # lines without a row of a list, after which a text is taken for another one
 _MISSING = -1  # a column that is not there
 _NODE = re.compile(r"^[A-Za-z][\w.\-]*\d[\w.\-]*$")
 _PERFTEST_ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s*$")
@@ -56,6 +63,8 @@ _PERFTEST_MTU = re.compile(
 )
 _PERFTEST_FLOWS = re.compile(r"Number of qps\s*:\s*(\d{1,6})")
 _PERFTEST_DEVICE = re.compile(r"Device\s*:\s*(\S+)")
+
+_Found = TypeVar("_Found")
 
 
 @dataclass
@@ -131,7 +140,7 @@ class BandwidthTable:
 
 
 class Pair(NamedTuple):
-    """A measured pair of nodes, with its bandwidth in the unit of its table."""
+    """A measured pair of nodes, with its bandwidth in the unit of its table, or in GB/s if its row names a unit."""
 
     a: str
     b: str
@@ -262,9 +271,9 @@ class _Facts:
         """Take the facts of a line, if it has any."""
         if not self.collective:
             self.collective = _collective(text)
-        ranks = _RANKS.match(text)
+        ranks = _RANKS.search(text)
         if ranks:
-            self.ranks = max(self.ranks, int(ranks[1]))
+            self.ranks = max(self.ranks, int(ranks[1] or ranks[2]))
 
 
 def _collective(text: str) -> str:
@@ -287,7 +296,7 @@ def _by_ratio(table: BandwidthTable) -> str:
 
 @dataclass
 class _Columns:
-    """Columns of a table with names for size and bandwidth."""
+    """Columns of a table with names for size and bandwidth; the units are those of cells that name none."""
 
     size: int
     unit: float  # bytes of one
@@ -297,19 +306,56 @@ class _Columns:
 
     def row(self, text: str) -> _Row | None:
         """Return a row, or None if the line is none."""
-        cells = [cell for cell in _SPLIT.split(text.strip()) if cell]
+        cells = _cells(text)
         least = max(self.size, self.algbw, self.busbw)
-        if len(cells) <= least or not _NUMBER.match(cells[self.size]):
+        if len(cells) <= least:
             return None
-        values = []
-        for column in (self.algbw, self.busbw):
-            if column < 0:
-                values.append(float("nan"))
-            elif _NUMBER.match(cells[column]):
-                values.append(self.scale * float(cells[column]))
-            else:
-                return None
-        return _Row(float(cells[self.size]) * self.unit, values[0], values[1])
+        size = _size_in(cells[self.size], self.unit)
+        algbw, busbw = (
+            float("nan") if column < 0 else rate_in(cells[column], self.scale)
+            for column in (self.algbw, self.busbw)
+        )
+        if size is None or algbw is None or busbw is None:
+            return None
+        return _Row(size, algbw, busbw)
+
+
+def _cells(text: str) -> list[str]:
+    """Return the cells of a row: between the bars of a Markdown table, else between spaces, commas and the like."""
+    text = text.strip()
+    if text.startswith("|"):
+        return [cell.replace(" ", "") for cell in text[1:].removesuffix("|").split("|")]
+    return [cell for cell in _SPLIT.split(text) if cell]
+
+
+def _size_in(cell: str, unit: float) -> float | None:
+    """Return a size [B], in the unit that the cell names or else in ``unit`` [B]; None if the cell is no size."""
+    found = _FIGURE.fullmatch(cell)
+    if not found:
+        return None
+    each = _UNITS.get(found[2].lower()) if found[2] else unit
+    return None if each is None else float(found[1]) * each
+
+
+def rate_in(cell: str, unit: float = 1.0) -> float | None:
+    """Return a rate such as 380.85 or 380.85GBps.
+
+    Parameters
+    ----------
+    cell : str
+        A cell of a table.
+    unit : float
+        What one is if the cell names no unit; a rate that has a unit is returned in GB/s.
+
+    Returns
+    -------
+    float or None
+        None if the cell is no rate.
+    """
+    found = _FIGURE.fullmatch(cell)
+    if not found or (found[2] and not _RATE_UNIT.fullmatch(found[2])):
+        return None
+    return float(found[1]) * (_rate_unit(found[2]) if found[2] else unit)
 
 
 def _is_of_tests(text: str) -> bool:
@@ -322,7 +368,7 @@ def _columns_of(text: str) -> _Columns | None:
     lowered = text.lower()
     if "bw" not in lowered and "bandwidth" not in lowered:
         return None
-    names = [name for name in _SPLIT.split(text.strip().lstrip("#").strip()) if name]
+    names = _cells(text.strip().lstrip("#"))
     size = -1
     unit = 1.0
     algbw = _MISSING
@@ -353,6 +399,18 @@ def _rate_unit(text: str) -> float:
     return _RATE_PREFIX[found[1].upper()] * (_BIT if bits else 1.0)
 
 
+def _rows_of(source: Source, read: Callable[[Line], _Found | None]) -> list[_Found]:
+    """Return the rows that a reader finds in the lines of a list, or nothing if none of the first lines is one."""
+    found: list[_Found] = []
+    for place, line in enumerate(source.lines):
+        if place > _BEFORE_ROWS and not found:
+            break
+        row = read(line)
+        if row is not None:
+            found.append(row)
+    return found
+
+
 def read_pairs(source: Source) -> list[Pair]:
     """Return the rows of a table of pairs of nodes with a bandwidth.
 
@@ -361,20 +419,22 @@ def read_pairs(source: Source) -> list[Pair]:
     source : Source
         A file or text.
     """
-    found: list[Pair] = []
-    for place, line in enumerate(source.lines):
-        if place > _BEFORE_PAIRS and not found:
-            break
-        text = unprefixed(line.text)
-        if text.lstrip().startswith("#"):
-            continue
-        cells = [cell for cell in re.split(r"[\s,;|]+|<?->", text.strip()) if cell]
-        if len(cells) < 3 or not (_NODE.match(cells[0]) and _NODE.match(cells[1])):
-            continue
-        if cells[0] == cells[1] or not _NUMBER.match(cells[2]):
-            continue
-        found.append(Pair(cells[0], cells[1], float(cells[2]), line))
+    found = _rows_of(source, _pair)
     return found if len(found) > 2 else []  # two rows are no table
+
+
+def _pair(line: Line) -> Pair | None:
+    """Return the pair of a line, or None if it is none."""
+    text = unprefixed(line.text)
+    if text.lstrip().startswith("#"):
+        return None
+    cells = [cell for cell in re.split(r"[\s,;|]+|<?->", text.strip()) if cell]
+    if len(cells) < 3 or not (_NODE.match(cells[0]) and _NODE.match(cells[1])):
+        return None
+    rate = rate_in(cells[2])
+    if rate is None or cells[0] == cells[1]:
+        return None
+    return Pair(cells[0], cells[1], rate, line)
 
 
 class NodeFigure(NamedTuple):
@@ -401,13 +461,7 @@ def read_nodes(source: Source) -> list[NodeFigure]:
     source : Source
         A file or text.
     """
-    found: list[NodeFigure] = []
-    for place, line in enumerate(source.lines):
-        if place > _BEFORE_PAIRS and not found:
-            break
-        row = _NODE_FIGURE.match(unprefixed(line.text))
-        if row:
-            found.append(NodeFigure(row[1], float(row[2]), line))
+    found = _rows_of(source, _node_figure)
     names = {row.name for row in found}
     if len(names) < _LEAST_NODES:
         return []
@@ -415,6 +469,12 @@ def read_nodes(source: Source) -> list[NodeFigure]:
     filled = [line for line in source.lines if line.text.strip()]
     is_list = len(names) == len(found) and 2 * len(found) > len(filled)
     return found if is_list else []
+
+
+def _node_figure(line: Line) -> NodeFigure | None:
+    """Return the node and the figure of a line, or None if it has no such two."""
+    row = _NODE_FIGURE.match(unprefixed(line.text))
+    return NodeFigure(row[1], float(row[2]), line) if row else None
 
 
 def read_perftest(source: Source) -> list[PerftestRow]:

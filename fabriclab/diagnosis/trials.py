@@ -7,6 +7,7 @@ import json
 import re
 from typing import Any, NamedTuple
 
+from fabriclab.diagnosis.tables import rate_in
 from fabriclab.importers.lines import Line, Source, unprefixed
 
 __all__ = ["Trial", "read_trials"]
@@ -146,6 +147,9 @@ def _of_row(text: str, line: Line, columns: tuple[str, int, int, str]) -> Trial 
     separator, hosts, figure, name = columns
     try:
         cells = _cells(text, separator)
-        return _trial(_hosts_in(cells[hosts]), {name: float(cells[figure].split()[0])}, line)
-    except (ValueError, IndexError):
+        printed = cells[figure].split()[0]
+        speed = rate_in(printed)
+        trial = None if speed is None else _trial(_hosts_in(cells[hosts]), {name: speed}, line)
+    except IndexError:
         return None
+    return trial and trial._replace(printed=f"{name} {printed}")

@@ -66,7 +66,7 @@ class Line(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """A line that a reader could not read, and why, in words."""
+    """A line that a reader could not read, and why, in words; `Line` names its file, since a run has several."""
 
     line: Line
     why: str

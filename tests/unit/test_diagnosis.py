@@ -10,7 +10,8 @@ from fabriclab.diagnosis.host_tools import mounts, variables
 from fabriclab.diagnosis.messages import messages as messages_of
 from fabriclab.diagnosis.page import pictures
 from fabriclab.diagnosis.suspicion import causes
-from fabriclab.diagnosis.tables import read_bandwidths
+from fabriclab.diagnosis.tables import rate_in, read_bandwidths, read_pairs
+from fabriclab.diagnosis.trials import read_trials
 from fabriclab.errors import FileFormat
 from fabriclab.importers import open_source
 
@@ -88,6 +89,63 @@ def test_tables_of_bandwidth_have_sizes_in_bytes():
     assert table.collective == "all_reduce"
     assert table.ranks == 16
     assert len(set(table.hosts)) == 2
+
+
+# The form of all_reduce_bench.py and torch-dist-bench.py in the repository ml-engineering; the figures are made up.
+MARKDOWN = """\
+The average bandwidth of all_reduce over 32 ranks (5 warmups / 20 trials):
+
+| payload |    busbw   |    algbw   | latency median | calls |
+| ------: | ---------: | ---------: | -------------: | ----: |
+|   32KiB |            |            |         25.3us |    20 |
+|   64KiB |   1.27GBps |   0.66GBps |         40.1us |    10 |
+|  1.5MiB |  16.00GBps |   8.26GBps |         51.0us |    10 |
+|   16GiB | 380.85GBps | 196.57GBps |                |     1 |
+
+Legend: 1KiB = 2**10 Bytes
+Elapsed time: 0:01:02
+"""
+
+
+def test_a_table_whose_cells_name_their_units_is_read():
+    (table,) = read_bandwidths(open_source(MARKDOWN)).rows
+    assert table.sizes == [64 * 2**10, 1.5 * 2**20, 16 * 2**30]
+    assert table.busbw == [1.27, 16.00, 380.85] and table.algbw == [0.66, 8.26, 196.57]
+    assert (table.collective, table.ranks) == ("all_reduce", 32)
+    assert table.misread_by == pytest.approx(1, abs=0.01)
+    assert fl.doctor(MARKDOWN).case.tables[0].peak == 380.85
+
+
+@pytest.mark.parametrize(
+    ("cell", "unit", "rate"),
+    [
+        ("380.85", 1.0, 380.85),
+        ("400", 0.125, 50.0),
+        ("380.85GBps", 0.125, 380.85),
+        ("380.85 GB/s", 1.0, 380.85),
+        ("400Gbps", 1.0, 50.0),
+        ("400Gbit/s", 1.0, 50.0),
+        ("900MB/s", 1.0, 0.9),
+        ("1e2", 1.0, 100.0),
+        (".5", 1.0, 0.5),
+        ("25.3us", 1.0, None),
+        ("32KiB", 1.0, None),
+        ("N/A", 1.0, None),
+        ("", 1.0, None),
+    ],
+)
+def test_a_unit_behind_a_rate_counts_more_than_that_of_its_column(cell, unit, rate):
+    found = rate_in(cell, unit)
+    assert found is None if rate is None else found == pytest.approx(rate)
+
+
+def test_rates_of_pairs_and_of_trials_may_have_their_unit_behind_them():
+    pairs = read_pairs(open_source("n1 n2 88.1GBps\nn1 n3 900MB/s\nn2,n3,88.4GBps\nn2 n3 ok\n"))
+    assert [pair.rate for pair in pairs] == pytest.approx([88.1, 0.9, 88.4])
+    rows = "".join(f"| n1,n{i} | {rate}Gbps |\n" for i, rate in enumerate((392, 391, 88, 390), 2))
+    trials = read_trials(open_source(f"| hosts | busbw |\n{rows}"))
+    assert [trial.speed for trial in trials] == [49.0, 48.875, 11.0, 48.75]
+    assert trials[2].printed == "busbw 88Gbps"
 
 
 def test_a_file_in_utf_16_is_read(tmp_path):
