@@ -4,6 +4,7 @@ import html
 import json
 import math
 import random
+import re
 import time
 
 import numpy as np
@@ -59,15 +60,38 @@ def test_the_bank_has_all_questions_of_the_list_with_four_levels_and_a_place_eac
         assert all(item.because(mistake) for mistake in mistakes)
 
 
-def test_every_mistake_has_a_sentence_that_says_more_than_its_name():
-    named = set()
+# What stands beside a question in its lesson, and not in a test.
+BESIDE = re.compile(
+    r"\b(?:the|this|our) (?:table|picture|cell|row|slider|control|drawing|view)s?\b|\byour run\b|\bas you have seen\b"
+    r"|\b(?:look at the|the manifest|watch)\b",
+    re.IGNORECASE,
+)
+
+
+def test_every_mistake_has_a_sentence_that_stands_by_itself_and_says_more_than_its_name():
+    told = set()
     for item in bank.items().values():
         for wrong in item.question.wrong:
-            named.add(wrong.mistake)
             sentence = item.because(wrong.mistake)
+            told.add(sentence)
             assert sentence != text("exam.mistake", mistake=wrong.mistake), (item.id, sentence)
             assert sentence.endswith((".", "?", ")")) and "{" not in sentence
-    assert bank.mistakes().keys() <= named, "no sentence without its mistake"
+            assert not BESIDE.search(sentence), (item.id, wrong.mistake, sentence)
+        assert item.own.keys() <= {wrong.mistake for wrong in item.question.wrong}
+    assert set(bank.mistakes().values()) <= told, "a sentence that nobody reads"
+
+
+def test_a_factor_of_eight_in_bytes_has_the_name_of_its_direction():
+    names = {8.0: "bits for bytes", 1 / 8: "bytes taken for bits"}
+    seen = set()
+    for item in NUMBERS:
+        if item.question.unit in ("kB", "MB", "GB", "GB/s", "TB/s", "%"):
+            truth, *others = item.answers(item.settings()[0])
+            for wrong, value in zip(item.question.wrong, others, strict=True):
+                if wrong.mistake in names.values():
+                    assert names[round(value / truth, 9)] == wrong.mistake, item.id
+                    seen.add(wrong.mistake)
+    assert seen == set(names.values())
 
 
 def test_the_sentences_name_only_quantities_of_their_question():

@@ -61,6 +61,8 @@ def originals():
                 question.id, wrong.mistake
             )
     found |= {f"bank.mis.{mistake}": sentence for mistake, sentence in bank.mistakes().items()}
+    for item in bank.items().values():
+        found |= {f"bank.{item.id}.mis.{mistake}": s for mistake, s in item.own.items()}
     for name, entry in written.interviews().items():
         found[f"interview.{name}.asked"] = entry.asked
         found |= {f"interview.{name}.point{n}": s for n, s in enumerate(entry.points, 1)}

@@ -10,10 +10,11 @@ import itertools
 import math
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fabriclab.core import ReadOnly
 from fabriclab.course.questions import Question, Words, Wrong, misconception, questions
 from fabriclab.course.questions.files import sentence_of, translated
 from fabriclab.course.shown import refuse_if
@@ -51,6 +52,7 @@ class Item:
     level: str
     question: Question
     not_with: tuple[str, ...] = ()  # numbers of questions that would give this one's answer away
+    own: Mapping[str, str] = field(default_factory=dict)  # mistake -> sentence for this question
 
     @property
     def id(self) -> str:
@@ -70,7 +72,13 @@ class Item:
         return [float(evaluate(formula, numbers)) for formula in formulas]
 
     def because(self, mistake: str) -> str:
-        """Return what is behind a wrong answer: the sentence of a lesson or of the bank, or the mistake's name."""
+        """Return what is behind a wrong answer: the sentence of the question, a lesson or the bank, or just its name.
+
+        A lesson's sentence may speak of a picture or of a run beside it, or of other numbers; then the question has its
+        own.
+        """
+        if mistake in self.own:
+            return translated(f"bank.{self.id}.mis.{mistake}", self.own[mistake])
         for question in _asked_in_lessons().get(self.id, ()):
             known = sentence_of(question.id, mistake)
             if known:
@@ -137,6 +145,13 @@ def _items() -> Mapping[str, Item]:
                 entry["level"],
                 _question(id, entry),
                 not_with=tuple(entry.get("not_with", ())),
+                own=ReadOnly(
+                    {
+                        w["mistake"]: w["misconception"]
+                        for w in entry["wrong"]
+                        if "misconception" in w
+                    }
+                ),
             )
     return found
 
