@@ -99,7 +99,7 @@ class WhatIf:
         before = units.format_time(self.before.time)
         after = units.format_time(self.after.time)
         step = self.job_after.t_step / self.job_before.t_step - 1
-        change = round(self.slower - 1, 6) + 0.0  # no "-0%"
+        change = round(self.slower - 1, 6) + 0.0  # no "-0 %"
         words = (
             f"<WhatIf {title}: {collective} {before} -> {after} ({units.format_share(change, signed=True)}), step "
             "of a job on "

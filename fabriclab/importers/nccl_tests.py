@@ -32,7 +32,7 @@ _TEST = re.compile(
 )
 _DEVICE = re.compile(r"\s+on\s+(\S+)\s+device\s+\d+\s+\[\S+\]\s+(.*\S)")
 _FIGURES = ["time", "algbw", "busbw"]
-_CLEAR = 1.0  # [GB/s] above it bandwidths, which are printed with two decimals, are exact to 1%
+_CLEAR = 1.0  # [GB/s] above it bandwidths, which are printed with two decimals, are exact to 1 %
 _ALL = 1e30
 
 

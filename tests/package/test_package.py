@@ -192,6 +192,20 @@ def test_no_path_or_host_of_one_machine_is_committed(tracked):
             ], name
 
 
+def test_a_share_has_a_space_before_its_percent_sign(tracked):
+    """As `units.format_share` writes it; fields of the tables of sentences get theirs when they are filled in."""
+    tight = re.compile(r"\d%(?=[\s,.)'\"`?!:]|\\n|$)|\{[^{}]*:[+,]?\.\d%\}", re.MULTILINE)
+    of_others = (
+        "fabriclab/diagnosis/host_tools.py",
+        "fabriclab/texts.py",
+    )  # what ping prints; a format
+    for name, text in tracked.items():
+        read = name.endswith((".py", ".md", ".ipynb")) and not name.startswith("tests/")
+        if read and name not in of_others:
+            found = tight.search(text)
+            assert not found, f"{name}: {text[found.start() - 40 : found.end() + 10]!r}"
+
+
 def test_notebooks_are_committed_clean(tracked):
     for name, text in tracked.items():
         if name.endswith(".ipynb"):

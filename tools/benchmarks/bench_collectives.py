@@ -1,7 +1,7 @@
 """Collectives with contention beside SimGrid, which replays the same flows on the same routes step by step.
 
 Ours counts from the names of collective and algorithm to the time, route look-up included; SimGrid's side only its run,
-without its start, the platform and the routes. The step ends of both must agree to 1%, or the benchmark breaks.
+without its start, the platform and the routes. The step ends of both must agree to 1 %, or the benchmark breaks.
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ def main() -> None:
         run = simulate("all_reduce", name, tree, SIZE, placement=place)
         case = tree, run.routes, run.flows
         if np.max(np.abs(ours(*case) / simgrid(*case)["ends"] - 1)) > 0.01:
-            raise SystemExit(f"{run!r}: the step ends differ from those of SimGrid by more than 1%")
+            raise SystemExit(
+                f"{run!r}: the step ends differ from those of SimGrid by more than 1 %"
+            )
         pairs = interleaved(
             lambda a=name, t=tree, p=place: simulate("all_reduce", a, t, SIZE, placement=p),
             lambda c=case: simgrid(*c)["wall"],

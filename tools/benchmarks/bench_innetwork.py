@@ -14,6 +14,7 @@ import numpy as np
 
 from fabriclab.innetwork import Switch, udp
 from fabriclab.innetwork.aggregation import Aggregator, Worker
+from fabriclab.units import format_share
 from pairs import interleaved
 
 SLOTS, LANES, BATCH, ROUNDS = 512, 32, 1024, 20
@@ -76,7 +77,7 @@ def over_udp() -> None:
         before = cpu()
         found = udp.exchange(values, loss=loss)
         if not all(np.array_equal(total, want) for total in found.totals):
-            raise SystemExit(f"wrong sums at {loss:.1%} loss")
+            raise SystemExit(f"wrong sums at {format_share(loss, 1)} loss")
         spent[loss].append(cpu() - before)
         return found.time
 
@@ -84,8 +85,9 @@ def over_udp() -> None:
         found = interleaved(lambda loss=loss: run(loss), lambda: run(0.0), 3)
         for at, times in ((loss, found.ours), (0.0, found.peer)):
             rate = values[0].nbytes / median(times) / 1e6
+            lost = format_share(at, 1)
             print(
-                f"64 MiB, {at:.1%} lost: {median(times):.2f} s, {rate:.0f} MB/s, CPU {median(spent[at]):.1f} s"
+                f"64 MiB, {lost} lost: {median(times):.2f} s, {rate:.0f} MB/s, CPU {median(spent[at]):.1f} s"
             )
         print(
             f"goodput {found.ratio:.2f} of that without loss; {found.doubt or 'calm'}", flush=True
@@ -98,7 +100,7 @@ def over_udp() -> None:
         if found.doubt
         else "missed"
     )
-    print(f"{loss:.0%} lost: at most {slowest:.2f} s, wanted {LIMIT:.0f}: {verdict}")
+    print(f"{format_share(loss)} lost: at most {slowest:.2f} s, wanted {LIMIT:.0f}: {verdict}")
 
 
 if __name__ == "__main__":
