@@ -874,7 +874,8 @@ def wirings(
     """Show one of the rings over the rails on two wirings of the same servers, side by side.
 
     The rings follow the rails of the first wiring, which is on the left. Flows are sprayed over all cables, so only
-    their routes differ between wirings.
+    their routes differ between wirings. A circle below each server has its place in the ring; servers, rings and places
+    are counted from 0.
 
     Parameters
     ----------
@@ -933,7 +934,7 @@ def wirings_scene(
 
 
 def ring_panel(fabric: Fabric, wiring: str, ring: Ints, *, is_first: bool) -> Scene:
-    """Return a fabric in tiers on which only the cables of one ring are lit, with the ring's order below the servers.
+    """Return a fabric in tiers on which only the cables of one ring are lit, with the place of each server in the ring.
 
     ``ring`` are the ranks of the ring in turn. Only the first of two panels names its rows.
     """
@@ -1051,7 +1052,7 @@ def lit_nodes(placed: Placed, canvas: Canvas) -> Layer:
 
 
 def order_layers(fabric: Fabric, m: Marks, canvas: Canvas, ring: Ints) -> dict[str, Layer]:
-    """Return the number of each server in the ring, and an arc to the next server."""
+    """Return the place of each server in the ring, from 0 as servers are counted, and an arc to the next server."""
     middle = canvas.across(m.x[m.of_node[fabric.endpoint]])  # (R,) of each rank
     servers = fabric.server[ring]
     x = np.array([middle[fabric.server == server].mean() for server in servers])  # (S,) in turn
@@ -1065,7 +1066,7 @@ def order_layers(fabric: Fabric, m: Marks, canvas: Canvas, ring: Ints) -> dict[s
         down = y + 11 + (8 + (deepest - 8) * depth) * np.sin(turn)
         arcs.append(np.stack([across, down], axis=1))
     names = [text(f"fabric.{holder(fabric)}", s=server) for server in servers.tolist()]
-    turns = [str(place + 1) for place in range(ring.size)]
+    turns = [str(place) for place in range(ring.size)]
     below = texts(
         x,
         canvas.bottom + 8,
