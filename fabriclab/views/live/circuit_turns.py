@@ -336,7 +336,9 @@ def matrix_layers(here: Turning) -> dict[str, Layer]:
     return {
         "matrix title": heading(16.0, text("live.matchings.matrix"), _MATRIX),
         "cells": boxes(x, y, _BOX, _BOX, colour=COLOUR["sunk"], round=2.0),
-        "lit cells": boxes(x[lit], y[lit], _BOX, _BOX, colour=-1.0, edge=-1.0, round=2.0),
+        "lit cells": boxes(
+            x[lit], y[lit], _BOX, _BOX, colour=COLOUR["none"], edge=COLOUR["ink"], round=2.0
+        ),
         "bytes": boxes(
             x[filled],
             (y + _BOX - high)[filled],
