@@ -27,7 +27,7 @@ PAPER, INK = (
     "#eaedf1",
 )  # the pictures are dark, as most terminals and many pages of code are
 WIDTH = 960  # px of a card
-# Width of the card in the moving picture [px], and how many pixels of the file each of them has: a page on a phone shows
+# Width of the card in the moving picture [px], and how many pixels of the file each has. A page on a phone shows
 # the picture about as wide as the card is, so that its words keep their size, and a wide page shows all its pixels.
 NARROW, FINE = 432, 1.5
 FRAME = 100  # ms

@@ -1074,6 +1074,15 @@ def test_a_picture_wider_than_its_place_says_so(page):
         assert cut == page.is_visible(f"text={text('live.word.wider')}") == wider
 
 
+def test_a_second_panel_below_the_first_is_whole_where_it_is_wider(page):
+    page.set_viewport_size({"width": 390, "height": 844})
+    view = VIEWS["distance"]()
+    main, side = view.scene.panels()
+    assert side.width > main.width
+    show(page, view)
+    assert page.query_selector(".fl-canvas").bounding_box()["width"] >= 0.8 * side.width - 1
+
+
 def test_no_words_of_a_small_picture_are_cut_at_its_edge(page):
     page.add_init_script(
         """window.drawn = [];

@@ -1856,6 +1856,19 @@ def test_a_curve_or_ruler_fits_with_its_controls(name):
             assert sum(panel.width for panel in scene.panels()) == 880
 
 
+@pytest.mark.parametrize("name", ["incast", "incast lossy", "control loops", "two loops"])
+def test_ticks_beside_a_queue_fit_where_a_picture_is_smallest(name):
+    small = 0.8  # of a picture on a phone, where letters keep their size
+    layers = VIEWS[name]().scene.layers
+    ticks = [
+        layer.fields for key, layer in layers.items() if key.endswith(("y ticks", "rate ticks"))
+    ]
+    assert len(ticks) == 2
+    for tick in ticks:
+        for x, words in zip(tick["x"], tick["texts"], strict=True):
+            assert 0.56 * 12 * len(words) / small <= x
+
+
 def test_fibres_of_many_wavelengths_fill_the_width():
     for values in ((256, 2, "C 50 GHz"), (256, 1, "O 20 nm"), (44, 8, "C 100 GHz")):
         scene = live.wavelengths(*values).scene

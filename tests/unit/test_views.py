@@ -46,7 +46,7 @@ from fabriclab.views.multiples import mini_of, multiples_scene
 from fabriclab.views.page import STYLE, plain, printed_hex, spread, three
 from fabriclab.views.rulers import marks_of as marks_at
 from fabriclab.views.rulers import ruler_scene
-from fabriclab.views.scene import Scene, boxes, printed, turned
+from fabriclab.views.scene import EDGE, Scene, boxes, printed, turned
 from fabriclab.views.sweeps import (
     axes_of,
     binary_size,
@@ -58,6 +58,7 @@ from fabriclab.views.sweeps import (
 )
 from fabriclab.views.timelines import _with_wait, row_height
 from fabriclab.views.timelines import timeline_scene as scene_of
+from fabriclab.views.trees import double_tree_scene
 from fabriclab.views.zoom import rails_of, zoom_scene
 from support import ROOT
 from support.prose import sentence
@@ -1598,6 +1599,56 @@ def test_the_axis_of_sizes_says_what_they_are_of():
     for name, shown in (("", text("sweep.axis_size")), ("bucket size", "bucket size")):
         words = views.sweep({"ring": result}, x_name=name).axes.texts
         assert shown in [word.get_text() for word in words]
+
+
+# marks that keep apart ----------------------------------------------------------------------------
+def test_ranks_of_a_double_tree_keep_clear_of_the_edges():
+    for n in (2, 8, 16):
+        scene = double_tree_scene(n)
+        for place in range(2):
+            box = scene.layers[f"ranks {place}"].fields
+            assert box["x"].min() >= EDGE and (box["x"] + box["w"]).max() <= scene.width - EDGE
+
+
+def test_curves_above_a_small_drawing_keep_clear_of_its_words():
+    fabrics = {name: topologies.build(name, shape=(4, 4)) for name in ("hyperx", "mesh")}
+    minis = {name: mini_of(f, np.full(f.n_links, np.nan)) for name, f in fabrics.items()}
+    layers = multiples_scene(fabrics, minis, {}).layers
+    assert layers["hyperx cables"].fields["y"].min() >= layers["notes"].fields["y"].max() + 24
+
+
+def dots_of(values):
+    """Return the dots of measured results with these times at one size."""
+    results = {
+        f"library {i}": Result("all_reduce", "measured", [1024, 2**20], [value, 1.0], n_ranks=2)
+        for i, value in enumerate(values)
+    }
+    return sweep_scene(results).layers["dots"].fields
+
+
+def test_dots_that_would_hide_each_other_stand_side_by_side():
+    near = dots_of([1.0e-3, 1.01e-3, 1.02e-3])
+    places = np.stack([near["x"], near["y"]], axis=1)
+    for one, other in itertools.combinations(places, 2):
+        assert np.hypot(*(one - other)) >= 2 * 3.8 - 0.1
+    assert near["x"].reshape(3, 2).mean(axis=0) == pytest.approx(dots_of([1e-3])["x"], abs=0.01)
+    apart = dots_of([1e-3, 1e-2, 1e-1])["x"].reshape(3, 2)
+    assert np.ptp(apart[:, 0]) == 0 and np.ptp(apart[:, 1]) > 0  # only those of one place move
+
+
+def test_the_panel_of_errors_has_ticks_and_ink_lies_over_grey():
+    size = 2.0 ** np.arange(3, 31)
+    seen = Result(
+        "all_reduce", "published", size, 1e-5 + size / 1e10, n_ranks=8, source="a made-up run"
+    )
+    models = {
+        name: Result("all_reduce", "predicted", size, factor * seen.time, 8)
+        for name, factor in (("model", 1.1), ("textbook", 2.0))
+    }
+    side = sweep_scene({"seen": seen, **models}, error=True).side.layers
+    assert len(side["x ticks"].fields["texts"]) >= 3
+    assert side["lines"].fields["colour"].tolist() == [COLOUR["edge"], COLOUR["ink"]]
+    assert side["points"].fields["colour"][-1] == COLOUR["ink"]
 
 
 # frames of boxes ----------------------------------------------------------------------------------
