@@ -35,7 +35,7 @@ _SPOT, _SMALLEST_SPOT = (
     3.2,
 )  # radius of the current state, and where two are close to each other [px]
 _OPEN = 1.0  # the shape of an open circle, as `Layer` counts shapes
-_SAMPLE = 34.0  # room for a sample of the legend, without its name [px]
+_SAMPLE = 40.0  # room for a sample of the legend, without its name [px]
 _LETTER = 6.6  # width of a letter of the legend [px]
 
 

@@ -532,6 +532,7 @@ def _boxes(ax: Any, fields: Mapping[str, Any], order: int) -> None:
             "align": 1,
             "colour": fields.get("ink"),
             "room": fields["w"],
+            "size": fields.get("size"),
         }
         _texts(ax, words, order)
 

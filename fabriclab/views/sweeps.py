@@ -336,9 +336,10 @@ def set_apart(series: Sequence[Series], area: PlotArea) -> list[Series]:
 
     aside = {i: np.zeros(len(path)) for i, path in places.items()}
     for column in columns:
-        here = []  # height, series, point
+        here: list[tuple[float, int, int]] = []  # height, series, point
         for i, path in places.items():
-            here += [(path[k, 1], i, k) for k in np.flatnonzero(path[:, 0].round() == column)]
+            beside = np.flatnonzero(path[:, 0].round() == column).tolist()
+            here += [(float(path[k, 1]), i, k) for k in beside]
         together: list[list[tuple[float, int, int]]] = []
         for dot in sorted(here):
             if together and dot[0] - together[-1][-1][0] < 2 * _DOT:

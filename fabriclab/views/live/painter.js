@@ -296,7 +296,7 @@ class Painter {
     pen.stroke();
   }
 
-  draw_boxes({ x, y, w, h, colour, edge, alpha, hatch, round, texts, ink }) {
+  draw_boxes({ x, y, w, h, colour, edge, alpha, hatch, round, texts, ink, size }) {
     const pen = this.pen;
     for (let i = 0; i < x.length; i++) {
       pen.beginPath();
@@ -315,7 +315,7 @@ class Painter {
       }
     }
     if (texts) this.draw_texts({
-      x: x.map((v, i) => v + w[i] / 2), y: y.map((v, i) => v + h[i] / 2), texts, align: 1, colour: ink, room: w,
+      x: x.map((v, i) => v + w[i] / 2), y: y.map((v, i) => v + h[i] / 2), texts, align: 1, colour: ink, room: w, size,
     });
   }
 

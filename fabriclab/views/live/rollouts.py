@@ -479,7 +479,7 @@ def state_cells(every: Mapping[str, list[State]], y: Floats) -> Layer:
         colour=np.where(is_bad, COLOUR["wrong"], COLOUR["sunk"]),
         ink=np.where(is_bad, COLOUR["paper"], COLOUR["soft"]),
         texts=words,
-        size=10.0,
+        size=11.0,
         names=names,
         notes=words,
     )
