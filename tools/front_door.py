@@ -9,6 +9,8 @@ import io
 import os
 import sys
 import tempfile
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from PIL import Image
@@ -25,6 +27,9 @@ PAPER, INK = (
     "#eaedf1",
 )  # the pictures are dark, as most terminals and many pages of code are
 WIDTH = 960  # px of a card
+# Width of the card in the moving picture [px], and how many pixels of the file each has. A page on a phone shows
+# the picture about as wide as the card is, so that its words keep their size, and a wide page shows all its pixels.
+NARROW, FINE = 432, 1.5
 FRAME = 100  # ms
 COLOURS = 96  # of the moving picture
 
@@ -33,23 +38,41 @@ DISTANCES = (2, 3, 4, 1)
 HOLD, MOVE, END = 16, 4, 34
 
 
-def page_of(chrome, *, still=True):
-    """Return a dark page that is as wide as a card."""
+def page_of(chrome, *, still=True, width=WIDTH, fine=1):
+    """Return a dark page that is as wide as a card; each of its pixels has ``fine`` of the picture."""
     motion = "reduce" if still else "no-preference"
-    size = {"width": WIDTH + 32, "height": 768}
-    return chrome.new_page(viewport=size, color_scheme="dark", reduced_motion=motion)
+    size = {"width": width + 32, "height": 768}
+    return chrome.new_page(
+        viewport=size, color_scheme="dark", reduced_motion=motion, device_scale_factor=fine
+    )
 
 
-def style():
+def style(width=WIDTH):
     """Return the style of the page around a card."""
-    return f"body{{background:{PAPER};color:{INK};margin:16px}}#root{{width:{WIDTH}px}}"
+    return f"body{{background:{PAPER};color:{INK};margin:16px}}#root{{width:{width}px}}"
+
+
+# The card of the moving picture: words of its head are larger than usual, and its foot, which nobody can press, is
+# left out. The finding has the height of the longest, since all frames have one size.
+LARGER = (
+    ".fl-live .fl-head{padding:12px 16px 8px}.fl-live .fl-said{font-size:21px;height:156px}"
+    ".fl-live .fl-said em,.fl-live .fl-control{font-size:17px}.fl-live .fl-foot,.fl-live .fl-wider{display:none}"
+)
+
+
+def without_side(scene, **values):
+    """Return a scene without the panel beside it."""
+    return replace(scene(**values), side=None)
 
 
 def hero(chrome):
     """Record the dragonfly: with minimal routes 3 % at any distance, with detours 48 % to the next group."""
     fabric = fl.topologies.build("dragonfly", p=4, a=8, h=4)
-    page = page_of(chrome, still=False)
-    show(page, fl.live.distance(fabric), style=style())
+    page = page_of(chrome, still=False, width=NARROW, fine=FINE)
+    view = fl.live.distance(fabric)
+    scene = partial(without_side, view._make)
+    ring = fl.live.Live(view.code, scene, view.controls, view.values, view.title)
+    show(page, ring, style=style(NARROW) + LARGER)
     card = page.locator(".fl-live")
     frames = []
 

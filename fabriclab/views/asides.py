@@ -30,7 +30,12 @@ _FOOT = 46.0  # for the ticks and the title of the axis
 _OUTSIDE = 10_000  # points that a value may meet rather than stand outside the curves' area
 _APART = 15.0  # least distance between two texts [px]
 _HALF_LETTER = 3.7  # in bold [px]
-_SAMPLE = 34.0  # room for a sample of the legend, without its name [px]
+_SPOT, _SMALLEST_SPOT = (
+    5.5,
+    3.2,
+)  # radius of the current state, and where two are close to each other [px]
+_OPEN = 1.0  # the shape of an open circle, as `Layer` counts shapes
+_SAMPLE = 40.0  # room for a sample of the legend, without its name [px]
 _LETTER = 6.6  # width of a letter of the legend [px]
 
 
@@ -231,7 +236,7 @@ def _spot_layers(
             {
                 "x": x,
                 "y": y,
-                "size": 5.5,
+                "size": _spot_sizes(x, y, np.array([spot.shape for spot in spots])),
                 "shape": np.array([spot.shape for spot in spots]),
                 "colour": np.array([spot.colour for spot in spots]),
                 **ghosts,
@@ -247,6 +252,22 @@ def _spot_layers(
             colour=np.array([spot.colour for spot in spots]),
         ),
     }
+
+
+def _spot_sizes(x: Floats, y: Floats, shape: Floats) -> Floats:
+    """Return the radius of each dot (S,) [px], so that dots close to each other do not hide one another.
+
+    Where two are in one place, an open one is around the other.
+    """
+    sizes = np.full(x.size, _SPOT)
+    for i in range(x.size):
+        apart = np.delete(np.hypot(x - x[i], y - y[i]), i)
+        nearest = float(apart.min(initial=np.inf))
+        if nearest < _SMALLEST_SPOT:
+            sizes[i] = _SPOT if shape[i] == _OPEN else _SMALLEST_SPOT - 0.5
+        elif nearest < 2 * _SPOT:
+            sizes[i] = max(_SMALLEST_SPOT, nearest / 2)
+    return sizes
 
 
 def _free_place(

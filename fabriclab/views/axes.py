@@ -146,8 +146,10 @@ def padded(values: Floats) -> Ends:
 def doubling_ticks(ends: Ends, most: int = _MOST_TICKS) -> Floats:
     """Return powers of two between the ends of an axis, at most so many."""
     low, high = np.log2(ends)
-    step = next(step for step in (1, 2, 4, 10, 20, 40, 80) if (high - low) / step < most)
-    exponents = np.arange(np.ceil(low / step) * step, high, step)
+    for step in (1, 2, 4, 10, 20, 40, 80):
+        exponents = np.arange(np.ceil(low / step) * step, high, step)
+        if exponents.size <= most:
+            break
     return np.asarray(2.0**exponents)
 
 

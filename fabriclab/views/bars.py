@@ -36,7 +36,6 @@ _SHARES = ("%", "times")  # of which 100 or 2 is no count
 _WITHOUT_PREFIX = 0.1  # [s] so "0.700 s" stands beside "2.10 s"; shorter times get a prefix
 _SMALL = 0.1  # part of a unit below which the next smaller one is taken: 3,350 and 50.0 GB/s
 _TOO_SMALL = 0.01  # part of a unit that is no longer written in it: 4.54 ms beside 2.48 s
-_INK_EDGE = -1.0  # edge of a box in ink, as ink is colour 0, and 0 means no edge
 _EQUAL = 1e-6  # relative difference up to which two bars are equally long
 # Letters of the sentence above the picture on one line; if there are more, its bars are not named.
 _MOST_SAID = 78
@@ -398,8 +397,10 @@ def _looks(rows: list[Bar], bold: Floats, is_open: Flags) -> Looks:
         fills = outlines = hues
     else:
         fills = np.where(bold > 0, COLOUR["ink"], COLOUR["hair"])
-        outlines = np.where(bold > 0, _INK_EDGE, COLOUR["edge"])
-    return Looks(np.where(is_open, -1.0, fills), np.where(is_open, outlines, 0.0))
+        outlines = np.where(bold > 0, COLOUR["ink"], COLOUR["edge"])
+    return Looks(
+        np.where(is_open, COLOUR["none"], fills), np.where(is_open, outlines, COLOUR["none"])
+    )
 
 
 def _notes(shown: list[str], is_open: Flags) -> list[str]:

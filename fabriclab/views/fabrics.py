@@ -390,7 +390,9 @@ def _servers(m: Marks, foot: float, canvas: Canvas) -> Layer:
         height,
         colour=np.where(is_tinted, COLOUR["tint"], COLOUR["none"]),
         round=7.0,
-        edge=np.where(is_tinted, 0, np.where(depth > 0, COLOUR["line"], COLOUR["edge"])),
+        edge=np.where(
+            is_tinted, COLOUR["none"], np.where(depth > 0, COLOUR["line"], COLOUR["edge"])
+        ),
     )
 
 

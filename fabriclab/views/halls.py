@@ -541,7 +541,7 @@ def _switch_layer(
         2 * _HALF,
         colour=hue,
         ink=ink_on(hue),
-        edge=np.where(is_open, -1.0, 0.0),
+        edge=np.where(is_open, COLOUR["ink"], COLOUR["none"]),
         texts=numbers,
         names=names,
         notes=notes,

@@ -32,7 +32,7 @@ from fabriclab.views.sweeps import readable
 MOST = 6
 _WIDTH = 900.0  # [px]
 # Room for titles and, below them, for lines that are bent beyond the drawing; its height; room for the scale. [px]
-_TOP, _SIDE, _BOTTOM = 66.0, 188.0, 40.0
+_TOP, _SIDE, _BOTTOM = 74.0, 188.0, 40.0
 _INSIDE = ("cpu", "pcie", "nic", "port")  # parts of a server that no link between GPUs passes
 _BEND, _MOST_BEND = (
     0.12,

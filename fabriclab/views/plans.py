@@ -264,9 +264,9 @@ def box_layer(drawing: Drawing, mark: Mark | None) -> Layer:
     """Return a box for each server and switch; one that has failed keeps its outline, the tightest has one of ink."""
     plan = drawing.plan
     fill = np.where(plan.is_server, COLOUR["gpu"], COLOUR["node"])
-    edge = np.zeros(plan.n_boxes)
+    edge = np.full(plan.n_boxes, COLOUR["none"])
     if mark is not None:
-        edge[mark.boxes] = -1.0
+        edge[mark.boxes] = COLOUR["ink"]
         if mark.box_form == FAILED:
             fill[mark.boxes] = COLOUR["paper"]
     width, height = _sides(drawing, mark)
@@ -410,7 +410,7 @@ def _plate(drawing: Drawing, mark: Mark, paths: list[Floats]) -> Layer:
         wide,
         _PLATE,
         colour=COLOUR["paper"],
-        edge=hue if is_overloaded else -1.0,
+        edge=hue,
         ink=hue,
         round=4.0,
         texts=[mark.plate],

@@ -104,6 +104,8 @@ class Layer:
       number ``a`` or ``b`` is that of the item, such as the cables of a group.
     - ``late=True`` shows the former state until the movers of the scene have arrived, since they cause the new one.
 
+    Boxes have an area of a ``colour`` and a frame of the colour ``edge``; ``COLOUR["none"]``, or no ``edge``, is none.
+
     Dots with ``plain=True`` have no edge, for many small ones. Lines also take ``flow``, the load of each between 0 and
     1: packets run along it from its first point to its last, the denser and faster the fuller it is. ``form`` gives the
     look of a link by its state: `FORM`. ``area``, a height [px], tints what lies between a line and that height.
@@ -500,17 +502,13 @@ def _boxes(ax: Any, fields: Mapping[str, Any], order: int) -> None:
     """Draw a layer of boxes, with the texts in them."""
     n = fields["x"].size
     faces = _colours(fields.get("colour"), n)
-    edges = _each(fields.get("edge"), n)  # 0: none; below: ink
+    edges = _colours(fields.get("edge", COLOUR["none"]), n)
     alphas = _each(fields.get("alpha"), n, 1.0)
     hatches = _each(fields.get("hatch"), n)
     radii = _each(fields.get("round"), n, 3.0)
     for i, face in enumerate(faces):
         width, height = float(fields["w"][i]), float(fields["h"][i])
         radius = min(radii[i], width / 2, height / 2)
-        if not edges[i]:
-            edge = "none"
-        else:
-            edge = INK if edges[i] < 0 else printed_hex(int(edges[i]))
         # add_patch would compute all limits again for each box, which takes longer than drawing it.
         ax.add_artist(
             FancyBboxPatch(
@@ -520,7 +518,7 @@ def _boxes(ax: Any, fields: Mapping[str, Any], order: int) -> None:
                 boxstyle=f"round,pad=0,rounding_size={radius:g}",
                 fc=face,
                 alpha=None if face == "none" else alphas[i],
-                ec=edge,
+                ec=edges[i],
                 hatch=HATCHES[int(hatches[i])],
                 lw=1.0,
                 zorder=order,
@@ -534,6 +532,7 @@ def _boxes(ax: Any, fields: Mapping[str, Any], order: int) -> None:
             "align": 1,
             "colour": fields.get("ink"),
             "room": fields["w"],
+            "size": fields.get("size"),
         }
         _texts(ax, words, order)
 

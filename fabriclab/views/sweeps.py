@@ -85,6 +85,7 @@ _TURN = ("ink", "edge", "direct")
 _BESIDE = ("direct", "ink", "edge")
 _MARK, _CORE = 4.0, 1.5  # radius of a mark on a line, and of the dot inside a cored one [px]
 _DOT, _POINT = 3.8, 5.5  # radius of a dot, and of a marked point of a line [px]
+_BESIDE_ROOM = 20.0  # least distance between values of x where dots may stand beside their own [px]
 _MARKS_APART = 80.0  # about, on a line with many points [px]
 _OTHER_LOOK = {"colour": COLOUR["edge"], "width": 1.0, "alpha": 0.7}
 _BOUND_LOOK = {"colour": COLOUR["edge"], "dash": 2.0, "width": _BOUND}
@@ -106,6 +107,16 @@ class Series(NamedTuple):
     points: Floats  # (4, K): x, y, low, high; low and high are NaN where there is no spread
     look: Mapping[str, float]  # fields of the layer
     dots: bool = False  # whether it is dots; else it is a line
+    aside: Floats | None = (
+        None  # (K,) how far each dot stands beside its x, so that it hides no other [px]
+    )
+
+    def places(self, area: PlotArea) -> Floats:
+        """Return where the points are drawn, (K, 2) [px]."""
+        path = area.path(self.points[0], self.points[1])
+        if self.aside is not None:
+            path[:, 0] += self.aside
+        return path
 
 
 class LabelRow(NamedTuple):
@@ -220,6 +231,7 @@ def series_scene(
     Series in ``at_start`` are named at their left end, because they meet others at the right.
     """
     area, scales = plot_of(series, x, y, two_panels=bool(missed))
+    series = set_apart(series, area)
     drawn = drawn_points(series, area)
     crossing = first_crossing(series) if cross and cursor is None else None
 
@@ -302,11 +314,42 @@ def drawn_points(series: Sequence[Series], area: PlotArea) -> Floats:
     for one in series:
         if one.role == "bound":
             continue
-        path = area.path(one.points[0], one.points[1])
+        path = one.places(area)
         if not one.dots:
             path = densely(path)
         parts.append(path.T)
     return np.concatenate(parts, axis=1)
+
+
+def set_apart(series: Sequence[Series], area: PlotArea) -> list[Series]:
+    """Return the series with those dots side by side that would hide each other: of one x, and nearly one y.
+
+    Where values of x are so close that a dot beside its own would look like one of the next, dots stay where they are.
+    """
+    shown = [i for i, one in enumerate(series) if one.dots and one.role != "predicted"]
+    if len(shown) < 2:
+        return list(series)
+    places = {i: series[i].places(area) for i in shown}
+    columns = np.unique(np.concatenate([path[:, 0] for path in places.values()]).round())
+    if np.diff(columns).min(initial=np.inf) < _BESIDE_ROOM:
+        return list(series)
+
+    aside = {i: np.zeros(len(path)) for i, path in places.items()}
+    for column in columns:
+        here: list[tuple[float, int, int]] = []  # height, series, point
+        for i, path in places.items():
+            beside = np.flatnonzero(path[:, 0].round() == column).tolist()
+            here += [(float(path[k, 1]), i, k) for k in beside]
+        together: list[list[tuple[float, int, int]]] = []
+        for dot in sorted(here):
+            if together and dot[0] - together[-1][-1][0] < 2 * _DOT:
+                together[-1].append(dot)
+            else:
+                together.append([dot])
+        for dots in together:
+            for number, (_, i, k) in enumerate(sorted(dots, key=lambda dot: dot[1])):
+                aside[i][k] = 2 * _DOT * (number - (len(dots) - 1) / 2)
+    return [one._replace(aside=aside[i]) if i in aside else one for i, one in enumerate(series)]
 
 
 def densely(path: Floats, step: float = 4.0) -> Floats:
@@ -383,9 +426,11 @@ def spread_layer(series: Sequence[Series], area: PlotArea) -> Layer:
     """Return a vertical stroke from low to high at each point with a spread; it is pale where the series is a line."""
     strokes = []
     for one in series:
-        for x, _, low, high in one.points.T:
+        for (x, _, low, high), (at, _) in zip(one.points.T, one.places(area), strict=True):
             if low < high:
-                strokes.append((one, area.path([x, x], [low, high])))
+                path = area.path([x, x], [low, high])
+                path[:, 0] = at
+                strokes.append((one, path))
     pale = np.array([1.0 if one.dots else 0.45 for one, _ in strokes])
     return _lines(strokes, dash=0.0, width=1.4, alpha=pale)
 
@@ -397,8 +442,8 @@ def dot_layer(series: Sequence[Series], area: PlotArea) -> Layer:
     for one in series:
         if not one.dots:
             continue
-        for x, y in one.points[:2].T:
-            dots.append((one, np.array([area.to_x(x), area.to_y(y)])))
+        for (x, y), place in zip(one.points[:2].T, one.places(area), strict=True):
+            dots.append((one, place))
             names.append(f"{one.label}, {area.format_x(x)}: {area.format_y(y)}")
     size = np.array([_POINT if one.role == "predicted" else _DOT for one, _ in dots])
     return _dots(dots, names=names, size=size)
@@ -527,7 +572,7 @@ def label_layers(
     inside, moved = _moved_apart(inside, area)
     column = [row for row in rows if all(row.series is not other.series for other, _ in inside)]
 
-    ends = [area.path(row.series.points[0, -1:], row.series.points[1, -1:])[0] for row in column]
+    ends = [row.series.places(area)[-1] for row in column]
     wanted = np.clip([end[1] for end in ends], area.top, area.bottom)
     height = spread(wanted, _ROW, area.top, area.bottom) if column else np.empty(0)
 
@@ -594,7 +639,7 @@ def _place_inside(
     has it where the fewest lines are.
     """
     one = row.series
-    x, y = area.path(one.points[0, -1:], one.points[1, -1:])[0].tolist()
+    x, y = one.places(area)[-1].tolist()
     width = len(row.words) * _LETTER
     if row.words != one.label:
         return None
@@ -916,6 +961,8 @@ def error_panel(missed: Sequence[Miss], x: str, bottom: float) -> Scene:
     area = PlotArea(x, "miss", log_axis(*x_ends, _LEFT, right), to_y, _LEFT, right, _TOP, bottom)
     scales = Scales(x_ends, ends, ticks.tolist(), even_ticks(ends))
     zero = np.array([[area.left, float(to_y(0.0))], [area.right, float(to_y(0.0))]])
+    # Where curves meet, ink lies over grey.
+    series.sort(key=lambda one: one.look["colour"] != COLOUR["edge"])
     dots = [(one, place) for one in series for place in area.path(one.points[0], one.points[1])]
     axes = axes_layers(area, scales)
     title = axes["quantity"]

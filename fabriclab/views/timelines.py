@@ -422,7 +422,7 @@ def bar_layer(
     top = _TOP + row * (bars.lane + _BAR_TOP) + slot * height
 
     roomy = (height > 4) & (right - left > 4)  # a line between thin bars would hide them
-    edge = np.where(roomy, np.where(marked, -1.0, COLOUR["paper"]), 0.0)
+    edge = np.where(roomy, np.where(marked, COLOUR["ink"], COLOUR["paper"]), COLOUR["none"])
     alpha = np.where(busy, 1.0, 0.55)
 
     names = []

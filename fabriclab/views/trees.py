@@ -13,6 +13,7 @@ from fabriclab.texts import text
 from fabriclab.views.page import Picture, Table
 from fabriclab.views.scene import (
     COLOUR,
+    EDGE,
     Layer,
     Scene,
     boxes,
@@ -25,7 +26,7 @@ from fabriclab.views.scene import (
 MOST = 16  # ranks, so that each has a box in which its number can be read
 _TREE_WIDTH = 384.0  # [px]
 _APART = 80.0  # between the two trees, more than between two ranks of one [px]
-_LEFT = 4.0  # of the first tree [px]
+_LEFT = EDGE  # of the first tree; as much is free on the right of the second [px]
 _TITLE = 18.0  # y of the title of a tree [px]
 _TOP = 48.0  # y of the highest rank [px]
 _LEVEL = 62.0  # from one level to the next [px]

@@ -15,7 +15,7 @@ from fabriclab.course.questions import questions
 from fabriclab.texts import text
 from fabriclab.views import live
 from fabriclab.views.live.controls import ladder_of, natural
-from fabriclab.views.scene import Layer, Scene
+from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, texts_at
 from support.browser import alt, browser, picture, reply, settled, show
 from support.live_views import VIEWS
 from support.prose import sentence
@@ -357,6 +357,24 @@ def test_every_shape_of_dots_is_drawn_in_its_own_way(page):
         seen.append(picture(page)[0])
         page.keyboard.press("ArrowRight")
     assert len({*seen}) == 11
+
+
+def test_a_frame_in_ink_is_drawn_and_none_is_none(page):
+    looks = ({}, {"edge": COLOUR["none"]}, {"edge": COLOUR["ink"]}, {"edge": COLOUR["wrong"]})
+
+    def box(look):
+        one = boxes(300.0, 20.0, 40.0, 30.0, colour=COLOUR["paper"], **looks[look])
+        return Scene(str(look), None, {"box": one}, 60.0)
+
+    last = len(looks) - 1
+    show(page, live.Live("x(", box, {"look": live.Slider(0, last)}, {"look": 0}, "looks"))
+    page.focus("[data-control=look]")
+    seen = []
+    for _ in looks:
+        settled(page)
+        seen.append(picture(page)[0])
+        page.keyboard.press("ArrowRight")
+    assert seen[0] == seen[1] and len({*seen}) == 3
 
 
 def test_a_dot_is_dragged_and_the_last_value_wins(page):
@@ -1054,6 +1072,41 @@ def test_a_picture_wider_than_its_place_says_so(page):
             "(([f]) => f.scrollWidth > f.clientWidth)(document.querySelectorAll('.fl-frame'))"
         )
         assert cut == page.is_visible(f"text={text('live.word.wider')}") == wider
+
+
+def test_a_second_panel_below_the_first_is_whole_where_it_is_wider(page):
+    page.set_viewport_size({"width": 390, "height": 844})
+    view = VIEWS["distance"]()
+    main, side = view.scene.panels()
+    assert side.width > main.width
+    show(page, view)
+    assert page.query_selector(".fl-canvas").bounding_box()["width"] >= 0.8 * side.width - 1
+
+
+def test_no_words_of_a_small_picture_are_cut_at_its_edge(page):
+    page.add_init_script(
+        """window.drawn = [];
+        const fill = CanvasRenderingContext2D.prototype.fillText;
+        CanvasRenderingContext2D.prototype.fillText = function (words, x, y) {
+          const wide = this.measureText(words).width;
+          const left = x - {left: 0, center: 0.5, right: 1}[this.textAlign] * wide;
+          window.drawn.push([left, left + wide]);
+          fill.call(this, words, x, y);
+        };"""
+    )
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto("about:blank")
+    marks = [
+        (20.0, 20.0, "5,000 packets", 2),
+        (150.0, 50.0, "a name", 0),
+        (690.0, 80.0, "16 MiB", 1),
+    ]
+    scene = Scene("Words.", None, {"marks": texts_at(*marks)}, 100.0)
+    show(page, live.Live("x(", lambda n: scene, {"n": live.Slider(0, 1)}, {"n": 0}, "words"))
+    places = page.evaluate("() => window.drawn")
+    assert len(places) >= len(marks)
+    assert min(left for left, _ in places) >= 0 and max(right for _, right in places) <= 700
+    assert any(left == 150.0 for left, _ in places)  # what is not cut stays where it is
 
 
 def test_the_pseudo_language_breaks_no_layout(page, monkeypatch, pseudo):

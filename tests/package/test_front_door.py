@@ -9,7 +9,9 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
+import front_door
 import pytest
+from PIL import Image
 
 import fabriclab as fl
 from fabriclab.__main__ import main
@@ -98,6 +100,14 @@ def test_the_moving_picture_is_described_with_numbers_that_the_library_computes(
     assert re.findall(r"(\d+) %", words) == [f"{100 * part[r]:.0f}" for r in ("minimal", "valiant")]
     guess = next(words for _, words, address in links(ROOT / "README.md") if "guess" in address)
     assert f"{part['valiant'] / part['minimal']:.1f} times" in guess
+
+
+def test_the_moving_picture_can_be_read_on_a_phone():
+    with Image.open(ROOT / "docs" / "img" / "hero.gif") as picture:
+        card = picture.width / front_door.FINE  # px
+    assert card == front_door.NARROW
+    shown = 358  # px: what a page of 390 px leaves for it
+    assert 12 * shown / card >= 9.5  # the smallest letters of a card have 12 px
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/library.md"])

@@ -1815,11 +1815,18 @@ def test_layers_hold_float32_as_the_browser_does():
 def test_names_of_the_parts_of_a_latency_never_meet(way, switches):
     scene = live.latency(way, switches, 200.0).scene
     names, bars = scene.layers["parts"].fields, scene.layers["bars"].fields
+    lines = scene.layers["leaders"].fields
+    leaders = lines["x"][lines["ptr"][:-1].astype(int)]  # where each line begins below its name
     spans = []
-    for x, y, words in zip(names["x"], names["y"], names["texts"], strict=True):
-        half = 0.5 * 0.58 * 12 * len(words)
-        spans.append((x - half, x + half, y))
-        assert x - half > 0 and x + half < scene.width
+    places = zip(names["x"], names["y"], names["texts"], names["align"], leaders, strict=True)
+    for x, y, words, align, leader in places:
+        for letter in (5.0, 7.0):  # whatever the font, the line meets the name that it leads to
+            left = x - align / 2 * letter * len(words)
+            assert left <= leader <= left + letter * len(words)
+        left = x - align / 2 * 0.58 * 12 * len(words)
+        right = left + 0.58 * 12 * len(words)
+        spans.append((left, right, y))
+        assert left > 0 and right < scene.width
         assert not np.any((y > bars["y"] - 4) & (y < bars["y"] + bars["h"]))
     for one, other in itertools.combinations(spans, 2):
         beside = min(one[1], other[1]) - max(one[0], other[0]) <= 0
@@ -1848,6 +1855,19 @@ def test_a_curve_or_ruler_fits_with_its_controls(name):
             for panel in scene.panels():
                 assert 80 <= panel.height + 30 <= 420
             assert sum(panel.width for panel in scene.panels()) == 880
+
+
+@pytest.mark.parametrize("name", ["incast", "incast lossy", "control loops", "two loops"])
+def test_ticks_beside_a_queue_fit_where_a_picture_is_smallest(name):
+    small = 0.8  # of a picture on a phone, where letters keep their size
+    layers = VIEWS[name]().scene.layers
+    ticks = [
+        layer.fields for key, layer in layers.items() if key.endswith(("y ticks", "rate ticks"))
+    ]
+    assert len(ticks) == 2
+    for tick in ticks:
+        for x, words in zip(tick["x"], tick["texts"], strict=True):
+            assert 0.56 * 12 * len(words) / small <= x
 
 
 def test_fibres_of_many_wavelengths_fill_the_width():

@@ -132,3 +132,13 @@ def test_the_picture_counts_what_runs():
 def test_wrong_values_are_refused(wrong, words):
     with pytest.raises(ValueError, match=words):
         live.slices(**wrong)
+
+
+@pytest.mark.parametrize("name", ["matchings", "one matching", "mirrors turn"])
+def test_the_name_of_a_curve_stands_at_its_end_and_keeps_apart_from_others(name):
+    layers = VIEWS[name]().scene.side.layers
+    names, curves = layers["curve names"].fields, layers["curves"].fields
+    last = curves["ptr"][1:].astype(int) - 1
+    assert np.all(names["x"] > curves["x"].max())
+    assert np.abs(names["y"] - curves["y"][last]).max() <= 15
+    assert np.diff(np.sort(names["y"])).min() >= 15 - 1e-3

@@ -240,7 +240,8 @@ def test_what_holds_has_an_edge_of_ink_and_no_cross(plans):
     assert (mark.box_form, mark.line_form) == (TIGHTEST, TIGHTEST)
     layers = plan_layers(drawing_of(mapped.plan, 560.0), mark)
     assert "crosses" not in layers
-    assert np.flatnonzero(layers["nodes"].fields["edge"]).tolist() == mark.boxes.tolist()
+    in_ink = layers["nodes"].fields["edge"] == COLOUR["ink"]
+    assert np.flatnonzero(in_ink).tolist() == mark.boxes.tolist()
 
 
 def test_what_costs_most_has_not_failed(plans):

@@ -36,6 +36,17 @@ def test_a_timing_names_the_rail_only_if_it_is_slow():
     assert other == pytest.approx(1, abs=0.1)
 
 
+def test_a_frame_holds_the_chosen_servers_of_a_row_and_touches_no_other():
+    layers = live.sick_nic(5, 40).scene.layers
+    box, frame = layers["servers"].fields, layers["chosen"].fields
+    inside = np.zeros(sick_nics.SERVERS, dtype=bool)
+    for x, y, w, h in zip(*(frame[name] for name in "xywh"), strict=True):
+        across = (x < box["x"]) & (box["x"] + box["w"] < x + w)
+        inside |= across & (y < box["y"]) & (box["y"] + box["h"] < y + h)
+    assert np.flatnonzero(inside).tolist() == list(range(5, 41))
+    assert np.diff(frame["y"]).min() > frame["h"].max() + 3
+
+
 def test_the_server_itself_is_never_cleared():
     for seed in range(21):
         server, _ = sick_nics.hidden_nic(seed)

@@ -133,6 +133,15 @@ def test_two_servers_are_compared_as_a_ratio_beside_their_curves():
     assert scene.side.layers["values"].fields["texts"] == [f"{ratio[at]:.3g}"]
 
 
+@pytest.mark.parametrize("batch", [1, 8, 32, 256])
+def test_dots_of_two_servers_do_not_hide_each_other(batch):
+    dots = VIEWS["tokens"]().set(batch=batch).scene.layers["current"].fields
+    apart = np.hypot(np.diff(dots["x"]), np.diff(dots["y"]))[0]
+    assert len({*dots["shape"].tolist()}) == 2
+    around = dots["size"][0] - dots["size"][1] > 2  # an open circle around the other mark
+    assert dots["size"].sum() <= max(apart, 6.4) + 1e-3 or (apart < 3.2 and around)
+
+
 def current(scene):
     """Return the places of the dots of the current state in the panel."""
     dots = scene.side.layers["current"].fields

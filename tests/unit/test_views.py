@@ -1,5 +1,6 @@
 """Views: by hand, shape, laws over all views, refusals, display."""
 
+import ast
 import gc
 import html
 import itertools
@@ -15,7 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.collections import LineCollection
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 from scipy.optimize import isotonic_regression
@@ -43,7 +46,7 @@ from fabriclab.views.multiples import mini_of, multiples_scene
 from fabriclab.views.page import STYLE, plain, printed_hex, spread, three
 from fabriclab.views.rulers import marks_of as marks_at
 from fabriclab.views.rulers import ruler_scene
-from fabriclab.views.scene import turned
+from fabriclab.views.scene import EDGE, Scene, boxes, printed, turned
 from fabriclab.views.sweeps import (
     axes_of,
     binary_size,
@@ -55,7 +58,9 @@ from fabriclab.views.sweeps import (
 )
 from fabriclab.views.timelines import _with_wait, row_height
 from fabriclab.views.timelines import timeline_scene as scene_of
+from fabriclab.views.trees import double_tree_scene
 from fabriclab.views.zoom import rails_of, zoom_scene
+from support import ROOT
 from support.prose import sentence
 from support.ticks import places_of, ticks_of, value_of
 
@@ -427,7 +432,7 @@ def test_too_many_bars_are_cut_and_said_in_words():
     assert scene.layers["bars"].fields["x"].size == scene.table.n_rows == 4096
     assert "4,096 of 9,000" in scene.caption and scene.table["finish [s]"].max() == run.finish.max()
     # thinner than 4 px: a line between them would hide them
-    assert not scene.layers["bars"].fields["edge"].any()
+    assert np.all(scene.layers["bars"].fields["edge"] == COLOUR["none"])
 
 
 def test_kinds_beyond_the_last_colour_are_named_others():
@@ -1070,12 +1075,12 @@ def test_bars_of_published_values_are_outlined_and_say_so():
     rows = [Bar("", "model", 1.0), Bar("", "seen", 4.0), Bar("", "seen first", 3.0)]
     bar = bars_scene(rows, "times", {1}, published={1, 2}).layers["bars"].fields
     assert bar["colour"].tolist() == [COLOUR["hair"], COLOUR["none"], COLOUR["none"]]
-    assert bar["edge"].tolist() == [0, -1, COLOUR["edge"]]  # below 0: ink
+    assert bar["edge"].tolist() == [COLOUR["none"], COLOUR["ink"], COLOUR["edge"]]
     assert bar["notes"] == ["1.00 times", "4.00 times, published", "3.00 times, published"]
     hues = [Bar("", "ring", 1.0), Bar("", "NVLS", 1.0)]
     bar = bars_scene(hues, "s", set(), published={1}).layers["bars"].fields
     assert bar["colour"].tolist() == [COLOUR["ring"], COLOUR["none"]]
-    assert bar["edge"].tolist() == [0, COLOUR["in_switch"]]
+    assert bar["edge"].tolist() == [COLOUR["none"], COLOUR["in_switch"]]
 
 
 def test_the_sentence_above_groups_of_bars_compares_within_a_group():
@@ -1594,3 +1599,93 @@ def test_the_axis_of_sizes_says_what_they_are_of():
     for name, shown in (("", text("sweep.axis_size")), ("bucket size", "bucket size")):
         words = views.sweep({"ring": result}, x_name=name).axes.texts
         assert shown in [word.get_text() for word in words]
+
+
+# marks that keep apart ----------------------------------------------------------------------------
+def test_ranks_of_a_double_tree_keep_clear_of_the_edges():
+    for n in (2, 8, 16):
+        scene = double_tree_scene(n)
+        for place in range(2):
+            box = scene.layers[f"ranks {place}"].fields
+            assert box["x"].min() >= EDGE and (box["x"] + box["w"]).max() <= scene.width - EDGE
+
+
+def test_curves_above_a_small_drawing_keep_clear_of_its_words():
+    fabrics = {name: topologies.build(name, shape=(4, 4)) for name in ("hyperx", "mesh")}
+    minis = {name: mini_of(f, np.full(f.n_links, np.nan)) for name, f in fabrics.items()}
+    layers = multiples_scene(fabrics, minis, {}).layers
+    assert layers["hyperx cables"].fields["y"].min() >= layers["notes"].fields["y"].max() + 24
+
+
+def dots_of(values):
+    """Return the dots of measured results with these times at one size."""
+    results = {
+        f"library {i}": Result("all_reduce", "measured", [1024, 2**20], [value, 1.0], n_ranks=2)
+        for i, value in enumerate(values)
+    }
+    return sweep_scene(results).layers["dots"].fields
+
+
+def test_dots_that_would_hide_each_other_stand_side_by_side():
+    near = dots_of([1.0e-3, 1.01e-3, 1.02e-3])
+    places = np.stack([near["x"], near["y"]], axis=1)
+    for one, other in itertools.combinations(places, 2):
+        assert np.hypot(*(one - other)) >= 2 * 3.8 - 0.1
+    assert near["x"].reshape(3, 2).mean(axis=0) == pytest.approx(dots_of([1e-3])["x"], abs=0.01)
+    apart = dots_of([1e-3, 1e-2, 1e-1])["x"].reshape(3, 2)
+    assert np.ptp(apart[:, 0]) == 0 and np.ptp(apart[:, 1]) > 0  # only those of one place move
+
+
+def test_the_panel_of_errors_has_ticks_and_ink_lies_over_grey():
+    size = 2.0 ** np.arange(3, 31)
+    seen = Result(
+        "all_reduce", "published", size, 1e-5 + size / 1e10, n_ranks=8, source="a made-up run"
+    )
+    models = {
+        name: Result("all_reduce", "predicted", size, factor * seen.time, 8)
+        for name, factor in (("model", 1.1), ("textbook", 2.0))
+    }
+    side = sweep_scene({"seen": seen, **models}, error=True).side.layers
+    assert len(side["x ticks"].fields["texts"]) >= 3
+    assert side["lines"].fields["colour"].tolist() == [COLOUR["edge"], COLOUR["ink"]]
+    assert side["points"].fields["colour"][-1] == COLOUR["ink"]
+
+
+# frames of boxes ----------------------------------------------------------------------------------
+def test_a_frame_in_ink_is_drawn_and_none_is_none():
+    named = [COLOUR["ink"], COLOUR["none"], COLOUR["line"]]
+    x = np.array([10.0, 40.0, 70.0])
+    framed = boxes(x, 10.0, 20.0, 20.0, colour=COLOUR["paper"], edge=np.array(named))
+    bare = boxes(100.0, 10.0, 20.0, 20.0, colour=COLOUR["paper"])
+    drawn = []
+    for layer in (framed, bare):
+        picture = printed(Scene("Four boxes.", layers={"boxes": layer}, height=40.0))
+        patches = [a for a in picture.axes.patches if isinstance(a, FancyBboxPatch)]
+        drawn.append([to_hex(patch.get_edgecolor(), keep_alpha=True) for patch in patches])
+    nothing = to_hex("none", keep_alpha=True)
+    hexes = [f"{printed_hex(int(COLOUR[name]))}ff" for name in ("ink", "line")]
+    assert drawn == [[hexes[0], nothing, hexes[1]], [nothing]]
+
+
+def numbers_in(value):
+    """Yield the numbers that an expression may have as its value or as an element of it; conditions have none."""
+    if isinstance(value, ast.Constant) and isinstance(value.value, int | float):
+        yield value
+    elif not isinstance(value, ast.Compare | ast.Subscript):
+        for part in ast.iter_child_nodes(value):
+            yield from numbers_in(part)
+
+
+def test_the_frame_of_a_box_is_a_named_colour():
+    # 0 is ink and -1 is no frame, which a bare number doesn't say
+    found = []
+    for path in sorted((ROOT / "fabriclab").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            values = []
+            if isinstance(node, ast.Call):
+                values = [word.value for word in node.keywords if word.arg == "edge"]
+            elif isinstance(node, ast.Dict):
+                pairs = zip(node.keys, node.values, strict=True)
+                values = [value for name, value in pairs if getattr(name, "value", None) == "edge"]
+            found += [f"{path.name}:{n.lineno}" for value in values for n in numbers_in(value)]
+    assert found == []

@@ -14,7 +14,7 @@ from fabriclab.views.common import common_ends
 from fabriclab.views.live.pause_maps import to_ticks
 from fabriclab.views.live.queues import view_of
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table
-from fabriclab.views.page import plain
+from fabriclab.views.page import plain, spread
 from fabriclab.views.scene import (
     COLOUR,
     EDGE,
@@ -50,7 +50,8 @@ _RECEIVERS = (218.0, 258.0)
 _MATRIX = 322.0  # left end
 _STRIP = (318.0, 336.0)  # top and foot of the bar of times
 _SPAN = (40.0, 540.0)  # left and right end of the bar of times
-_SIDES = (56.0, 300.0)
+_SIDES = (56.0, 250.0)  # of the curves, whose names are to the right of them
+_NAME_ROW = 15.0  # least distance between two names of curves
 _CURVES = (62.0, 330.0)
 
 
@@ -336,7 +337,9 @@ def matrix_layers(here: Turning) -> dict[str, Layer]:
     return {
         "matrix title": heading(16.0, text("live.matchings.matrix"), _MATRIX),
         "cells": boxes(x, y, _BOX, _BOX, colour=COLOUR["sunk"], round=2.0),
-        "lit cells": boxes(x[lit], y[lit], _BOX, _BOX, colour=-1.0, edge=-1.0, round=2.0),
+        "lit cells": boxes(
+            x[lit], y[lit], _BOX, _BOX, colour=COLOUR["none"], edge=COLOUR["ink"], round=2.0
+        ),
         "bytes": boxes(
             x[filled],
             (y + _BOX - high)[filled],
@@ -467,13 +470,12 @@ def named_curves(
     to_x: Callable[..., Floats],
     to_y: Callable[..., Floats],
 ) -> dict[str, Layer]:
-    """Return a curve for each traffic, the present one in ink, and its name beside its end."""
+    """Return a curve for each traffic, the present one in ink, and its name to the right of its end."""
     names = [text(f"live.matchings.{name}") for name in every]
     is_here = np.array([name == traffic for name in every])
     paths = [np.stack([to_x(setups), to_y(times)], axis=1) for setups, times in every.values()]
-    # Each name is to the left of its curve's end, but for the lowest, below which there is room.
     ends = np.array([path[-1, 1] for path in paths])  # [px]
-    is_lowest = ends == ends.max()
+    level = spread(ends, _NAME_ROW, _CURVES[0], _CURVES[1])
     return {
         "curves": lines(
             paths,
@@ -482,10 +484,9 @@ def named_curves(
             names=names,
         ),
         "curve names": texts(
-            np.where(is_lowest, _SIDES[1], _SIDES[1] - 64),
-            np.where(is_lowest, ends + 44, ends + 2),
+            _SIDES[1] + 8,
+            level,
             names,
-            align=2.0,
             size=11.0,
             halo=1.0,
             colour=np.where(is_here, COLOUR["ink"], COLOUR["soft"]),

@@ -17,7 +17,6 @@ _PRICES = (50, 230)  # source: Introl-IBE has 230 % for InfiniBand; ends of the 
 _FULL = 100.0  # percent
 _LONGEST = 0.10  # what the longest bar stands for, of the cheapest
 _NEARLY = 0.0005  # part up to which two costs are told as the same, since one decimal of a per cent says 0.0
-_INK = -1.0  # as the colour of an edge
 
 # The picture in px: left end and width of each column, and the row of each question and answer.
 _WIDTH = 570.0
@@ -236,7 +235,7 @@ def question_layers(here: economics.Decision, sent: float) -> dict[str, Layer]:
             place[:, 2],
             _HIGH,
             colour=COLOUR["sunk"],
-            edge=np.where(on_path, -1.0, COLOUR["line"]),  # below 0: ink
+            edge=np.where(on_path, COLOUR["ink"], COLOUR["line"]),
             round=6.0,
             names=words,
             notes=[note_of(tree.branches[key]) for key in keys],
@@ -264,7 +263,7 @@ def answer_layers(here: economics.Decision) -> dict[str, Layer]:
             place[:, 2],
             _HIGH,
             colour=np.where(chosen, COLOUR["ink"], COLOUR["paper"]),
-            edge=np.where(chosen, -1.0, COLOUR["line"]),  # below 0: ink
+            edge=np.where(chosen, COLOUR["ink"], COLOUR["line"]),
             round=6.0,
             names=[name_of(key) for key in keys],
             notes=[cost_note(here, key) for key in keys],

@@ -180,7 +180,7 @@ def list_layers(judged: Judged, requirement: str) -> dict[str, Layer]:
         _SIDE - 8,
         _ROW - 2,
         colour=np.where(is_now, COLOUR["sunk"], COLOUR["none"]),
-        edge=np.where(is_now, COLOUR["line"], 0.0),
+        edge=np.where(is_now, COLOUR["line"], COLOUR["none"]),
         round=6.0,
         names=names,
         notes=[str(each.words) for each in verdicts],

@@ -268,10 +268,10 @@ def curve_panel(whole: Groups, now: Shift, groups: int, routing: str) -> Scene:
         align=float(beside),
         halo=1.0,
     )
-    load = scale(_HEIGHT - 34, 156.0)
+    load = scale(_HEIGHT - 34, 164.0)
     layers |= load
     layers["scale name"] = texts(
-        22.0, [_HEIGHT - 28], [text("live.distance.load")], colour=COLOUR["soft"]
+        22.0, [_HEIGHT - 28], [text("live.distance.load")], size=11.0, colour=COLOUR["soft"]
     )
     return Scene("", layers=layers, height=_HEIGHT, width=_SIDE)
 

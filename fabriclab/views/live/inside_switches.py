@@ -479,7 +479,7 @@ def packet_layers(run: Crossing, lanes: Lanes, now: float) -> dict[str, Layer]:
             place.w,
             high,
             colour=colour,
-            edge=np.where(journeys.is_again & (place.w > 0), -1.0, 0.0),
+            edge=np.where(journeys.is_again & (place.w > 0), COLOUR["ink"], COLOUR["none"]),
             round=2.0,
             texts=letters,
             ink=COLOUR["paper"],

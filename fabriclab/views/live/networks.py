@@ -997,7 +997,7 @@ def half_nodes(nodes: Layer, colours: Floats) -> Layer:
     """Return the boxes, dots or bands of a picture in the colours of the halves; those of the other half are hollow."""
     fields = dict(nodes.fields)
     if nodes.kind == "boxes":
-        hollow = np.where(colours == _ONE, 0.0, COLOUR["node"])
+        hollow = np.where(colours == _ONE, COLOUR["none"], COLOUR["node"])
         return Layer(
             "boxes", {**fields, "colour": colours, "edge": hollow, "ink": half_ink(colours)}
         )
@@ -1092,5 +1092,5 @@ def cut_key(drawn: Scene, colours: Floats, n_cut: int) -> dict[str, Layer]:
     y = float(drawn.layers["scale"].fields["y"][0]) - 6
     layers = key(y, "", names, [*looks.values(), COLOUR["ink"]])
     samples = layers["scale"].fields
-    edges = np.where(samples["colour"] == _ONE, 0.0, COLOUR["node"])
+    edges = np.where(samples["colour"] == _ONE, COLOUR["none"], COLOUR["node"])
     return {**layers, "scale": Layer("boxes", {**samples, "edge": edges})}

@@ -120,7 +120,7 @@ class Painter {
     const [main, side] = this.panels;
     const wide = main.width + (side ? side.width : 0);
     this.beside = !side || room >= LEAST * wide;
-    const w = this.beside ? wide : main.width;
+    const w = this.beside ? wide : Math.max(main.width, side.width);
     const h = this.beside ? Math.max(main.height, side ? side.height : 0) : main.height + side.height + 16;
     this.size = [w, h];
     this.scale = clamp(Math.min(room / w, this.beside ? tall / h : MOST), LEAST, most);
@@ -214,6 +214,7 @@ class Painter {
 
   inPanel(layer, draw) {
     const [dx, dy] = this.places[layer.panel || 0], k = this.pixels;
+    this.within = this.panels[layer.panel || 0].width;
     this.pen.setTransform(k, 0, 0, k, dx * k, dy * k);
     draw(layer);
   }
@@ -295,7 +296,7 @@ class Painter {
     pen.stroke();
   }
 
-  draw_boxes({ x, y, w, h, colour, edge, alpha, hatch, round, texts, ink }) {
+  draw_boxes({ x, y, w, h, colour, edge, alpha, hatch, round, texts, ink, size }) {
     const pen = this.pen;
     for (let i = 0; i < x.length; i++) {
       pen.beginPath();
@@ -307,14 +308,14 @@ class Painter {
       }
       pen.globalAlpha = 1;
       if (at(hatch, i)) this.hatch(at(hatch, i), x[i], y[i], w[i], h[i], at(round, i, 3));
-      if (at(edge, i)) {
-        pen.strokeStyle = at(edge, i) < 0 ? this.ink : this.colour(at(edge, i));
+      if (at(edge, i, -1) >= 0) { // as with the area, below 0 is none
+        pen.strokeStyle = this.colour(at(edge, i));
         pen.lineWidth = 1.2;
         pen.stroke();
       }
     }
     if (texts) this.draw_texts({
-      x: x.map((v, i) => v + w[i] / 2), y: y.map((v, i) => v + h[i] / 2), texts, align: 1, colour: ink, room: w,
+      x: x.map((v, i) => v + w[i] / 2), y: y.map((v, i) => v + h[i] / 2), texts, align: 1, colour: ink, room: w, size,
     });
   }
 
@@ -379,22 +380,26 @@ class Painter {
     pen.stroke();
   }
 
-  // Texts keep the size of the page's own, however large the picture is; see fit.
+  // Texts keep the size of the page's own, however large the picture is; see fit. So in a small picture they are wide
+  // beside it, and those that would be cut at its edge move inwards.
   draw_texts({ x, y, texts, align, size, bold, colour, room, halo }) {
     const pen = this.pen;
     pen.textBaseline = "middle";
     for (let i = 0; i < texts.length; i++) {
       pen.font = `${at(bold, i) ? "600 " : ""}${at(size, i, 12) * this.letters / this.scale}px ${this.font}`;
-      if (room && pen.measureText(texts[i]).width > at(room, i) - 2) continue;
-      pen.textAlign = ["left", "center", "right"][at(align, i)];
+      const wide = pen.measureText(texts[i]).width, side = at(align, i);
+      if (room && wide > at(room, i) - 2) continue;
+      const wanted = x[i] - side / 2 * wide, left = clamp(wanted, 0, Math.max(0, this.within - wide));
+      const across = x[i] + left - wanted;
+      pen.textAlign = ["left", "center", "right"][side];
       if (at(halo, i)) {
         pen.lineWidth = 6 * this.letters / this.scale;
         pen.lineJoin = "round";
         pen.strokeStyle = this.paper;
-        pen.strokeText(texts[i], x[i], y[i]);
+        pen.strokeText(texts[i], across, y[i]);
       }
       pen.fillStyle = this.colour(at(colour, i));
-      pen.fillText(texts[i], x[i], y[i]);
+      pen.fillText(texts[i], across, y[i]);
     }
   }
 

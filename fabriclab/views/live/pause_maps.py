@@ -525,7 +525,7 @@ def host_boxes(fabric: Fabric, places: Floats, ill: int, is_broken: bool) -> Lay
         wide,
         high,
         colour=np.where(is_empty, COLOUR["paper"], COLOUR["host"]),
-        edge=np.where(hosts == ill, -1.0, 0.0),
+        edge=np.where(hosts == ill, COLOUR["ink"], COLOUR["none"]),
         texts=["" if is_empty[k] else f"{k + 1}" for k in range(hosts.size)],
         ink=COLOUR["paper"],
     )

@@ -46,7 +46,6 @@ _UPPER = (58.0, 160.0)  # top and foot of the curves of time
 _LOWER = (232.0, 334.0)  # top and foot of the curves of chips
 
 _IDLE, _FAILED = -1, -2  # in place of the number of a slice
-_INK = -1.0  # as the colour of an edge
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,7 +280,7 @@ def failed_cubes(number: Ints, x: Floats, y: Floats) -> Layer:
     """Return the frames of the cubes with a failed host."""
     cubes = np.flatnonzero(number == _FAILED)
     notes = [text("live.slices.failed") for _ in cubes]
-    return cube_boxes(cubes, x, y, notes, colour=COLOUR["paper"], edge=_INK)
+    return cube_boxes(cubes, x, y, notes, colour=COLOUR["paper"], edge=COLOUR["ink"])
 
 
 def cube_boxes(cubes: Ints, x: Floats, y: Floats, notes: list[str], **look: Any) -> Layer:
@@ -311,7 +310,7 @@ def legend_layers() -> dict[str, Layer]:
         "key idle": boxes(
             x[1:2], y, side, side, colour=COLOUR["paper"], edge=COLOUR["drained"], hatch=1.0
         ),
-        "key failed": boxes(x[2:], y, side, side, colour=COLOUR["paper"], edge=_INK),
+        "key failed": boxes(x[2:], y, side, side, colour=COLOUR["paper"], edge=COLOUR["ink"]),
         "key cross": Layer(
             "dots",
             {

@@ -55,7 +55,7 @@ _BEYOND = 1.5  # a threshold higher than so many peaks of the queue is told in w
 
 # The microscope in px: queue, marks, pauses and rates above each other, with names on the right.
 _WIDTH = 880.0
-_LEFT, _RIGHT = 60.0, 716.0
+_LEFT, _RIGHT = 66.0, 716.0  # on the left is room for ticks in a small picture
 _BINS = 112  # moments that a reader can visit
 _UPPER = (30.0, 176.0)  # top and foot of the panel of the queue
 _BAND = 24.0  # height of a band of marks or pauses
@@ -67,7 +67,7 @@ _NAMES_AT = _RIGHT + 14
 _LINES_APART = 14.0  # least distance between two names
 
 # The comparison in px: a column for each loop.
-_COLUMN_LEFT = 56.0
+_COLUMN_LEFT = 66.0
 _COLUMN_GAP = 18.0
 _COLUMN_UPPER = (74.0, 208.0)
 _COLUMN_LOWER = (266.0, 348.0)

@@ -283,7 +283,7 @@ def states_layer(change: StateChange) -> Layer:
         _STATE_WIDTH,
         _STATE_HEIGHT,
         colour=fill,
-        edge=np.where(is_target | is_now, -1.0, COLOUR["edge"]),
+        edge=np.where(is_target | is_now, COLOUR["ink"], COLOUR["edge"]),
         texts=_STATES,
         names=_STATES,
         notes=[text(f"live.queue_pair.in.{state}") for state in _STATES],
@@ -531,7 +531,7 @@ def count_bars(rows: CountRows) -> Layer:
         _COUNT_HEIGHT,
         round=2.0,
         colour=np.where(is_current, COLOUR["sunk"], COLOUR["hair"]),
-        edge=np.where(is_current, COLOUR["edge"], 0.0),
+        edge=np.where(is_current, COLOUR["edge"], COLOUR["none"]),
     )
 
 

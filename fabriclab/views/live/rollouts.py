@@ -19,7 +19,6 @@ SOURCE, GOAL = "s", "d"
 _SWITCHES = ("s", "a", "b", "c")  # those whose rules change, as a reader counts them
 _STEPS = len(_SWITCHES)
 _ABOVE = "a"  # its rule stands above it, since a cable leaves below
-_INK = -1.0  # as the colour of an edge
 
 # The picture in px.
 _WIDTH = 560.0
@@ -433,7 +432,12 @@ def order_scene(every: Mapping[str, list[State]], order: str, step: int) -> Scen
     }
     if step in _COLUMNS:
         layers["here"] = boxes(
-            cell_left(step) - 1, here - 1, _CELL + 2, _ROW, colour=COLOUR["none"], edge=_INK
+            cell_left(step) - 1,
+            here - 1,
+            _CELL + 2,
+            _ROW,
+            colour=COLOUR["none"],
+            edge=COLOUR["ink"],
         )
     return Scene("", layers=layers, height=_HEIGHT, width=_SIDE)
 
@@ -475,7 +479,7 @@ def state_cells(every: Mapping[str, list[State]], y: Floats) -> Layer:
         colour=np.where(is_bad, COLOUR["wrong"], COLOUR["sunk"]),
         ink=np.where(is_bad, COLOUR["paper"], COLOUR["soft"]),
         texts=words,
-        size=10.0,
+        size=11.0,
         names=names,
         notes=words,
     )

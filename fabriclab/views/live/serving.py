@@ -117,7 +117,7 @@ def tokens_scene(boxes: tuple[Box, Box], latency: float, batch: int, readers: st
     spots = []
     for box, rate, (colour, mark) in zip(boxes, rates, _LOOKS, strict=True):
         curves.append(Curve(box.name, box.batch.astype(float), rate, COLOUR[colour], mark))
-        spots.append(Spot(float(batch), float(rate[at]), three(rate[at])))
+        spots.append(Spot(float(batch), float(rate[at]), three(rate[at]), shape=mark))
     panel = curve_panel(
         text(f"live.tokens.title_{readers}"),
         text("live.tokens.axis"),

@@ -27,7 +27,6 @@ _SHARINGS: Mapping[str, tuple[tuple[float, float] | None, bool]] = {
     "spine": (None, False),
 }
 _GIGA = 1e9
-_INK = -1.0  # as the colour of an edge
 
 # The picture in px.
 _WIDTH = 560.0
@@ -374,7 +373,7 @@ def bar_scene(every: Mapping[str, Shares], sharing: str) -> Scene:
             _BAR_WIDE + 8,
             _BAR_HIGH + 8,
             colour=COLOUR["none"],
-            edge=_INK,
+            edge=COLOUR["ink"],
         ),
     }
     return Scene("", layers=layers, height=_HEIGHT, width=_SIDE)

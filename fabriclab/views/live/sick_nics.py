@@ -20,14 +20,14 @@ _TEST_MINUTES = 2  # illustrative: to time a group
 _REPLACE_MINUTES = 30  # illustrative: to replace the NICs of a server
 _MOST_GAMES = 20
 _REPLACED = "!"  # before a server that was replaced
-_INK = -1.0  # as the colour of an edge
 
 # The picture in px.
 _WIDTH, _SIDE, _HEIGHT = 560.0, 320.0, 384.0
 _ROW = 16  # servers in a row
 _LEFT_EDGE, _TOP = 14.0, 44.0
 _PITCH = (33.4, 40.0)
-_BOX = (28.0, 30.0)
+_BOX = (29.0, 30.0)  # a number of three digits fits in a small picture, too
+_FRAME = 2.5  # from a box to the frame around it
 _LIST_TOP, _LIST_ROW = 52.0, 30.0
 _CELLS, _CELL = 96.0, 26.0
 
@@ -231,7 +231,7 @@ def slow_rail(times: Floats) -> str:
 
 
 def server_layers(game: Game, chosen: Click) -> dict[str, Layer]:
-    """Return a box for each server, filled while it is a suspect, and a frame around those that are timed next."""
+    """Return a box for each server, filled while it is a suspect, and in each row a frame around those timed next."""
     number = np.arange(SERVERS)
     x = _LEFT_EDGE + _PITCH[0] * (number % _ROW)
     y = _TOP + _PITCH[1] * (number // _ROW)
@@ -251,14 +251,17 @@ def server_layers(game: Game, chosen: Click) -> dict[str, Layer]:
             notes=notes,
         ),
     }
-    inside = (number >= chosen.first) & (number <= chosen.last)
+    # One frame around those of a row: frames of neighbours would touch.
+    row = np.arange(chosen.first // _ROW, chosen.last // _ROW + 1)
+    begins = np.maximum(chosen.first, _ROW * row)
+    ends = np.minimum(chosen.last, _ROW * row + _ROW - 1)
     layers["chosen"] = boxes(
-        x[inside] - 2.5,
-        y[inside] - 2.5,
-        _BOX[0] + 5,
-        _BOX[1] + 5,
+        x[begins] - _FRAME,
+        y[begins] - _FRAME,
+        x[ends] - x[begins] + _BOX[0] + 2 * _FRAME,
+        _BOX[1] + 2 * _FRAME,
         colour=COLOUR["none"],
-        edge=_INK,
+        edge=COLOUR["ink"],
     )
     return layers
 

@@ -368,7 +368,7 @@ def bar_layers(stage: Stage, states: CellStates, group: StepGroup | None) -> dic
             bars.w[framed],
             bars.full[framed],
             colour=COLOUR["none"],
-            edge=-1.0,
+            edge=COLOUR["ink"],
             round=corner,
             late=True,
         ),
@@ -662,7 +662,7 @@ def legend_layers(stage: Stage) -> dict[str, Layer]:
             _SAMPLE_WIDE,
             _SAMPLE_HIGH,
             colour=COLOUR["none"],
-            edge=-1.0,
+            edge=COLOUR["ink"],
             round=1.5,
         ),
         "key_plate": boxes(

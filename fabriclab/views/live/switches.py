@@ -387,7 +387,7 @@ def cell_layers(played: PlayedStory) -> dict[str, Layer]:
             _CELL_WIDTH,
             _CELL_HEIGHT,
             colour=COLOUR["paper"],
-            edge=np.where(changed, -1.0, COLOUR["line"]),  # below 0: ink
+            edge=np.where(changed, COLOUR["ink"], COLOUR["line"]),
             texts=contents,
             ink=COLOUR["ink"],
             names=names,
@@ -785,7 +785,7 @@ def tenant_boxes(nodes: Layer, jobs: Mapping[str, trees.Tree], asked: str) -> La
             colours.append(COLOUR["line"])
         else:
             colours.append(_TENANTS[job][0] if job in jobs else COLOUR["paper"])
-        edges.append(_TENANTS[job][0] if job else 0.0)
+        edges.append(_TENANTS[job][0] if job else COLOUR["none"])
         words.append(job or word)
         names.append(text("live.tenants.host", host=name, job=job) if job else name)
     look = {"colour": np.array(colours), "edge": np.array(edges), "ink": ink_on(np.array(colours))}

@@ -679,7 +679,7 @@ def strip_bars(
     fields = {
         "round": 2.0,
         "colour": colours[strip.flows.label[shown]],
-        "edge": np.where(wide > 4, COLOUR["paper"], 0.0),
+        "edge": np.where(wide > 4, COLOUR["paper"], COLOUR["none"]),
     }
     if not span[0]:
         fields["names"] = [f"{name}{kind}" for kind in kinds]

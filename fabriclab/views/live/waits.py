@@ -51,6 +51,8 @@ _LETTER = 7.0  # width of a letter of a label
 _APART = 8.0  # least distance between two labels of a level
 _BESIDE = 3.0  # least distance between a label and a line that passes it
 _LINES_APART = 10.0  # least distance between two lines that lead to labels
+_OVERHANG = 4.0  # of a name that begins or ends at its line, beyond it
+_PAGE_EDGE = 4.0  # from a name to the edge of the picture
 
 # The workers of a step, and their picture in px: a bar for each, with a scale of seconds on the left.
 _MOST_WORKERS = 128
@@ -332,9 +334,15 @@ class LabelPlace:
     """Where the name of a piece stands above its bar, and the line that leads down from it."""
 
     left: float  # [px]
-    right: float  # [px]
+    right: float  # [px], for the widest letters
     level: int  # 0 is nearest to the bar
     leader: float  # x of the line [px]
+    align: float  # 0: the name begins at ``left``, 1: its middle is between both, 2: it ends at ``right``
+
+    @property
+    def x(self) -> float:
+        """Where the name is anchored, so that its line meets it however narrow its letters are [px]."""
+        return self.left + self.align / 2 * (self.right - self.left)
 
     def agrees(self, other: "LabelPlace") -> bool:
         """Return whether two names keep apart, and no line of one crosses the name of the other."""
@@ -355,11 +363,6 @@ def label_places(middle: Sequence[float], wide: Sequence[float]) -> list[LabelPl
         leaders.append(max(at, leaders[-1] + _LINES_APART) if leaders else at)
     n = len(leaders)
     numbers = list(range(n))
-    aside = {
-        "middle": 0.5,
-        "begins": 0.0,
-        "ends": 1.0,
-    }  # the part of a name to the left of its line
 
     # From the left, from the right, and from both sides to some name in the middle.
     trials: list[list[tuple[int, tuple[str, ...]]]] = [
@@ -377,11 +380,8 @@ def label_places(middle: Sequence[float], wide: Sequence[float]) -> list[LabelPl
         placed: dict[int, LabelPlace] = {}
         for number, forms in trial:
             for level, form in itertools.product(range(_LEVELS), forms):
-                width = wide[number]
-                left = leaders[number] - aside[form] * width
-                left = min(max(left, 4.0), _WIDTH - width - 4)
-                place = LabelPlace(left, left + width, level, leaders[number])
-                if all(place.agrees(other) for other in placed.values()):
+                place = label_place(leaders[number], wide[number], level, form)
+                if place is not None and all(place.agrees(other) for other in placed.values()):
                     placed[number] = place
                     break
         found = [placed[number] for number in numbers if number in placed]
@@ -391,9 +391,28 @@ def label_places(middle: Sequence[float], wide: Sequence[float]) -> list[LabelPl
         return best
     stairs = []  # more names than levels in one place: then lines may cross names
     for number, (leader, width) in enumerate(zip(leaders, wide, strict=True)):
-        left = min(leader, _WIDTH - width - 4)
-        stairs.append(LabelPlace(left, left + width, (n - 1 - number) % _LEVELS, leader))
+        level = (n - 1 - number) % _LEVELS
+        begins = label_place(leader, width, level, "begins")
+        stairs.append(begins or LabelPlace(leader - width, leader, level, leader, align=2.0))
     return stairs
+
+
+def label_place(leader: float, width: float, level: int, form: str) -> LabelPlace | None:
+    """Return the place of a name at its line, or None if a name that begins or ends there would leave the picture."""
+    before, align = {
+        "middle": (width / 2, 1.0),
+        "begins": (_OVERHANG, 0.0),
+        "ends": (width - _OVERHANG, 2.0),
+    }[form]
+    wanted = leader - before
+    left = min(max(wanted, _PAGE_EDGE), _WIDTH - width - _PAGE_EDGE)
+    if left != wanted and form != "middle":
+        return None
+    if left > wanted:
+        align = 0.0
+    elif left < wanted:
+        align = 2.0
+    return LabelPlace(left, left + width, level, leader, align)
 
 
 def _levels(places: Sequence[LabelPlace]) -> int:
@@ -423,10 +442,10 @@ def part_names(
     return {
         "leaders": lines(leaders, width=0.8, colour=COLOUR["edge"]),
         "parts": texts(
-            np.array([(place.left + place.right) / 2 for place in places]),
+            np.array([place.x for place in places]),
             height,
             names,
-            align=1.0,
+            align=np.array([place.align for place in places]),
             bold=bold.astype(np.float64),
             colour=colour,
             halo=1.0,

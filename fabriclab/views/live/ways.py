@@ -786,7 +786,7 @@ def marked(drawn: Scene, name: str) -> dict[str, Layer]:
     box = drawn.layers["nodes"].fields
     here = [i for i, of_box in enumerate(box["names"]) if of_box == name]
     x, y, w, h = (box[side][here] for side in ("x", "y", "w", "h"))
-    frame = boxes(x - 3, y - 3, w + 6, h + 6, colour=COLOUR["none"], edge=-1.0, round=5.0)
+    frame = boxes(x - 3, y - 3, w + 6, h + 6, colour=COLOUR["none"], edge=COLOUR["ink"], round=5.0)
     label = texts(x + w / 2, y + h + 13, [name] * len(here), align=1.0, bold=1.0, halo=1.0)
     return {"fullest": frame, "fullest name": label}
 

@@ -209,7 +209,7 @@ def _parts() -> dict[str, Layer]:
             wide,
             _PROGRAM_HEIGHT,
             colour=COLOUR["paper"],
-            edge=np.array([-1.0, COLOUR["hair"]]),
+            edge=np.array([COLOUR["ink"], COLOUR["hair"]]),
             ink=np.array([COLOUR["ink"], COLOUR["soft"]]),
             texts=words["program"],
             round=6.0,
