@@ -12,7 +12,7 @@ import pytest
 import fabriclab as fl
 from fabriclab import topologies
 from fabriclab.course.questions import questions
-from fabriclab.texts import text
+from fabriclab.texts import text, unbroken
 from fabriclab.views import live
 from fabriclab.views.live.controls import ladder_of, natural
 from fabriclab.views.scene import Layer, Scene
@@ -194,6 +194,18 @@ def test_the_former_state_of_a_layer_stays_as_a_ghost_until_the_next_reset(chrom
     (plain, before), (ghostly, again) = shown(False), shown(True)
     assert plain != ghostly
     assert before == again
+
+
+def test_no_line_of_a_finding_or_a_footer_ends_before_a_unit(page):
+    view = VIEWS["race"]()
+    show(page, view)
+    finding = " ".join(page.inner_text(".fl-said").split(" "))
+    assert finding == unbroken(view.scene.said) and "\u00a0" in finding
+    page.focus("canvas")
+    page.keyboard.press("ArrowRight")
+    bars = view.scene.layers["bars"].fields
+    told = page.inner_text(".fl-hint")
+    assert told == unbroken(f"{bars['names'][0]}: {bars['notes'][0]}") and "\u00a0" in told
 
 
 def test_a_setting_is_pinned_beside_the_next_and_put_away(page):
