@@ -25,7 +25,7 @@ _HERE = Path(__file__).parent
 _ENGLISH = "en"
 # A number as `fabriclab.units` and the lessons write it, and perhaps its unit: 0.700 s, 1,024, 16.7 GB/s, 3.5 times.
 _NUMBER = re.compile(r"(?a)([-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)( [^\d\s]{1,12})?")
-_SYMBOL = r"(?:(?:[kMGTPE]i?|[mµμunp])?(?:bit|FLOP|Hz|Wh|USD|baud|[BbWJTsmAK])(?:/s|/bit)?|min|[hd]|dBm?|°C)(?!\w)|[%×]"
+_SYMBOL = r"(?:(?:[kKMGTPE]i?|[mµμunp])?(?:bit|FLOP|Hz|Wh|USD|baud|[BbWJTsmAK])(?:/s|/bit)?|min|[hd]|dBm?|°C)(?!\w)|[%×]"
 # The spaces between a number and its unit, such as those of "50 GB/s", "3 %", "76.4 / min" and "USD 12": a regular
 # expression for Python and for the browser.
 UNBROKEN = rf"(?<=\d) (?=(?:/ )?(?:{_SYMBOL}))|(?<=\d /) (?=(?:s|min|h|d)(?!\w))|(?<=\bUSD) (?=\d)"
@@ -107,12 +107,12 @@ def fill(sentence: str, /, **fields: object) -> str:
 
 
 def unbroken(words: str) -> str:
-    """Return words for a page, on which no line breaks between a number and its unit: each such space becomes U+00A0.
+    r"""Return words for a page, on which no line breaks between a number and its unit: each such space becomes U+00A0.
 
     Examples
     --------
     >>> unbroken("76.4 / min of 5 µs at 50 GB/s").split(" ")
-    ['76.4\\xa0/\\xa0min', 'of', '5\\xa0µs', 'at', '50\\xa0GB/s']
+    ['76.4\xa0/\xa0min', 'of', '5\xa0µs', 'at', '50\xa0GB/s']
     """
     return re.sub(UNBROKEN, "\u00a0", words)
 

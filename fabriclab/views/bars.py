@@ -56,10 +56,10 @@ def bars(
     named: Mapping[str, Any],
     unit: str = "s",
     *,
-    bold: str |    best_of_each: bool = False,
+    bold: str | Iterable[str] = (),
+    best_of_each: bool = False,
     published: str | Iterable[str] = (),
     source: str = "",
-    finding: str| Iterable[str] = (),
     finding: str | None = None,
     caption: str = "",
 ) -> Picture:
@@ -184,8 +184,8 @@ def _number(given: Any, unit: str, name: str) -> float:
 def shown_values(values: Iterable[float], unit: str) -> list[str]:
     """Write the values of one picture with their unit, all with the same prefix unless they are too far apart.
 
-    Times are in seconds if the longest is 0.1 s or more, or in ms if the shortest would then be below 0.01 s. Sizes have
-    a binary prefix if that makes all of them whole. A whole count has no decimals.
+    Times are in seconds if the longest is 0.1 s or more, or in ms if the shortest would then be below 0.01 s. Sizes
+    have a binary prefix if that makes all of them whole. A whole count has no decimals.
     """
     numbers = list(values)
     longest = max(numbers)
