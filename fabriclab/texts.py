@@ -26,7 +26,9 @@ _ENGLISH = "en"
 # A number as `fabriclab.units` and the lessons write it, and perhaps its unit: 0.700 s, 1,024, 16.7 GB/s, 3.5 times.
 _NUMBER = re.compile(r"(?a)([-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)( [^\d\s]{1,12})?")
 _PREFIX = "(?:[kKMGTPE]i?|[mµμunp])?"
-_SYMBOL = rf"(?:{_PREFIX}(?:bit|FLOP|Hz|Wh|USD|baud|[BbWJTsmAK])(?:/s|/bit)?|min|[hd]|dBm?|°C)(?!\w)|[%×]"
+_SYMBOL = (
+    rf"(?:{_PREFIX}(?:bit|FLOP|Hz|Wh|USD|baud|[BbWJTsmAK])(?:/s|/bit)?|min|[hd]|dBm?|°C)(?!\w)|[%×]"
+)
 # The spaces between a number and its unit, such as those of "50 GB/s", "3 %", "76.4 / min" and "USD 12": a regular
 # expression for Python and for the browser.
 UNBROKEN = rf"(?<=\d) (?=(?:/ )?(?:{_SYMBOL}))|(?<=\d /) (?=(?:s|min|h|d)(?!\w))|(?<=\bUSD) (?=\d)"
