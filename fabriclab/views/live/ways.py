@@ -1172,14 +1172,17 @@ def gigaio(wiring: str = "2s-2rp-std-flat", *, wirings: tuple[str, ...] = WIRING
     """
     arguments = {"wiring": wiring, "wirings": wirings}
     scene = cache(gigaio_scene)  # rings take a while
-    names = tuple(map(wiring_name, wirings))
+    names = tuple(wiring_name(each, "short") for each in wirings)
     return live_view("gigaio", arguments, scene, {"wiring": Choice(wirings, names=names)})
 
 
-def wiring_name(wiring: str) -> str:
-    """Return the name of a wiring as people say it, such as "split wiring, 2 switches, 4 cables a box"."""
+def wiring_name(wiring: str, form: str = "name") -> str:
+    """Return the name of a wiring as people say it, such as "split wiring, 2 switches, 4 cables a box".
+
+    As the ``form`` "short" it fits into a menu: "split, 4 cables".
+    """
     parts = parts_of(wiring)
-    key = "live.gigaio.name_one_root" if parts.roots == 1 else "live.gigaio.name"
+    key = f"live.gigaio.{form}_one_root" if parts.roots == 1 else f"live.gigaio.{form}"
     return text(
         key,
         how=text("live.gigaio.split" if parts.split else "live.gigaio.std"),
