@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fabriclab.course.judges import Trace
 from fabriclab.course.shown import digits
 from fabriclab.look import CARDS, both_themes, tick_words, variables
-from fabriclab.texts import localised, text, unbroken, unit_words
+from fabriclab.texts import localised, text, unit_words
 
 if TYPE_CHECKING:
     from fabriclab.views import Picture
@@ -69,14 +69,8 @@ def card(body: str, *, title: str = "", wide: bool = False) -> str:
 
 
 def marked(sentence: str) -> str:
-    """Return a sentence as HTML; text between backticks becomes code, which keeps its spaces to be copied."""
-    parts = []
-    for part in re.split("(`[^`]+`)", sentence):
-        if part[:1] == part[-1:] == "`" and len(part) > 1:
-            parts.append(f"<code>{html.escape(part[1:-1])}</code>")
-        else:
-            parts.append(html.escape(unbroken(part)))
-    return "".join(parts)
+    """Return a sentence as HTML; text between backticks becomes code."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", html.escape(sentence))
 
 
 def _line(sentence: str) -> str:

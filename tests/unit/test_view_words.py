@@ -10,7 +10,6 @@ import pytest
 
 import fabriclab
 from fabriclab import units, views
-from fabriclab.course import cards
 from fabriclab.texts import unbroken, unit_words, wrapped
 from fabriclab.views.scene import Scene, printed
 from support.live_views import VIEWS
@@ -104,7 +103,6 @@ def test_finding_footer_and_caption_of_a_card_keep_a_number_and_its_unit_on_one_
         assert words.replace(" ", GAP) in page
     table = views.table({"n": [1]}, caption="It makes 76.4 / min.")
     assert f"76.4{GAP}/{GAP}min" in table._repr_html_()
-    assert cards.marked("In 5 µs run `f(5 % 2)`.") == f"In 5{GAP}µs run <code>f(5 % 2)</code>."
 
 
 def test_a_drawn_text_is_wrapped_between_words_and_not_before_a_unit():
