@@ -197,15 +197,11 @@ def test_the_former_state_of_a_layer_stays_as_a_ghost_until_the_next_reset(chrom
 
 
 def test_no_line_of_a_finding_or_a_footer_ends_before_a_unit(page):
-    view = VIEWS["race"]()
+    view = VIEWS["cost front"]()
     show(page, view)
-    finding = " ".join(page.inner_text(".fl-said").split(" "))
-    assert finding == unbroken(view.scene.said) and "\u00a0" in finding
-    page.focus("canvas")
-    page.keyboard.press("ArrowRight")
-    bars = view.scene.layers["bars"].fields
-    told = page.inner_text(".fl-hint")
-    assert told == unbroken(f"{bars['names'][0]}: {bars['notes'][0]}") and "\u00a0" in told
+    for part, words in ((".fl-said", view.scene.said), (".fl-hint", view.scene.hint)):
+        assert page.inner_text(part) == unbroken(words)
+        assert "\u00a0" in unbroken(words)
 
 
 def test_a_setting_is_pinned_beside_the_next_and_put_away(page):
