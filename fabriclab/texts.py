@@ -13,6 +13,7 @@ import json
 import os
 import re
 import string
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,13 @@ _HERE = Path(__file__).parent
 _ENGLISH = "en"
 # A number as `fabriclab.units` and the lessons write it, and perhaps its unit: 0.700 s, 1,024, 16.7 GB/s, 3.5 times.
 _NUMBER = re.compile(r"(?a)([-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)( [^\d\s]{1,12})?")
+_PREFIX = "(?:[kKMGTPE]i?|[mµμunp])?"
+_SYMBOL = (
+    rf"(?:{_PREFIX}(?:bit|FLOP|Hz|Wh|USD|baud|[BbWJTsmAK])(?:/s|/bit)?|min|[hd]|dBm?|°C)(?!\w)|[%×]"
+)
+# The spaces between a number and its unit, such as those of "50 GB/s", "3 %", "76.4 / min" and "USD 12": a regular
+# expression for Python and for the browser.
+UNBROKEN = rf"(?<=\d) (?=(?:/ )?(?:{_SYMBOL}))|(?<=\d /) (?=(?:s|min|h|d)(?!\w))|(?<=\bUSD) (?=\d)"
 
 
 class _Number(float):
@@ -101,17 +109,33 @@ def fill(sentence: str, /, **fields: object) -> str:
     return sentence.format(**written)
 
 
+def unbroken(words: str) -> str:
+    r"""Return words for a page, on which no line breaks between a number and its unit: each such space becomes U+00A0.
+
+    Examples
+    --------
+    >>> unbroken("76.4 / min of 5 µs at 50 GB/s").split(" ")
+    ['76.4\xa0/\xa0min', 'of', '5\xa0µs', 'at', '50\xa0GB/s']
+    """
+    return re.sub(UNBROKEN, "\u00a0", words)
+
+
+def wrapped(words: str, letters: int) -> list[str]:
+    """Return the lines of a text that is drawn, of at most so many letters; a number and its unit stay on one line."""
+    return [line.replace("\u00a0", " ") for line in textwrap.wrap(unbroken(words), letters)]
+
+
 def localised(written: str) -> str:
     """Return a number with the marks of the language in use; anything but a number, with its unit or without, stays.
 
     Examples
     --------
-    >>> localised("1,024.5 GB/s"), localised("lesson 31")
-    ('1,024.5 GB/s', 'lesson 31')
+    >>> localised("1,024.5 GB/s"), localised("5 us"), localised("lesson 31")
+    ('1,024.5 GB/s', '5 µs', 'lesson 31')
     """
     match = _NUMBER.fullmatch(written)
     decimal, thousands = _marks()
-    if match is None or (decimal, thousands) == (".", ","):
+    if match is None:
         return written
     number, unit = match.groups()
     whole, point, fraction = number.partition(".")
@@ -120,8 +144,8 @@ def localised(written: str) -> str:
 
 
 def unit_words(unit: str) -> str:
-    """Return a unit as people write it beside a number: symbols such as GB/s stay, and "times" is a word."""
-    return table()["unit.times"] if unit == "times" else unit
+    """Return a unit as people write it beside a number: µs for "us", other symbols as they are; "times" is a word."""
+    return table()["unit.times"] if unit == "times" else units.printed(unit)
 
 
 def _marks() -> tuple[str, str]:

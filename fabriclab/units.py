@@ -29,6 +29,7 @@ __all__ = [
     "latency",
     "length",
     "parse",
+    "printed",
     "rate",
     "scale",
     "size",
@@ -334,6 +335,17 @@ def _three(value: float, prefixes: dict[str, float] | None, unit: str) -> str:
     number, prefix = scale(float(f"{value:.2e}"), prefixes)
     digits = max(0, 2 - math.floor(math.log10(abs(number)) + 1e-12))
     return f"{number:.{digits}f} {prefix}{unit}"
+
+
+def printed(unit: str) -> str:
+    """Return a unit as the course prints it: µs for the "us" that is easier to type; all others as they are.
+
+    Examples
+    --------
+    >>> printed("us"), printed("us per step"), printed("GB/s")
+    ('µs', 'µs per step', 'GB/s')
+    """
+    return re.sub(r"^us\b", "µs", unit)
 
 
 def format_time(seconds: float) -> str:

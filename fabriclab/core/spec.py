@@ -159,7 +159,7 @@ class Spec:
         """Value and unit as the source writes them."""
         digits = {str: "", int: ","}.get(type(self.value), ",.7g")
         value = f"{self.value:{digits}}"
-        return value if self.unit in ("text", "formula") else f"{value} {self.unit}"
+        return value if self.unit in ("text", "formula") else f"{value} {units.printed(self.unit)}"
 
     def __repr__(self) -> str:
         """Show part, value, kind and source in one line."""

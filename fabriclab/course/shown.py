@@ -278,7 +278,7 @@ def parse_answer(answer: Any, unit: str, bare: str = "") -> Answer:
     except InputRefused as error:
         return Answer(problem=str(error))
     if kind != asked:
-        wanted = unit if asked else text("answer.number")
+        wanted = units.printed(unit) if asked else text("answer.number")
         return Answer(problem=text("answer.other", got=written_unit, unit=wanted))
     si = number * factor
     if not math.isfinite(si):
@@ -426,7 +426,7 @@ def digits(number: float) -> str:
 
 def shown(number: float, unit: str | None) -> str:
     """Write a number with its unit, as `digits` does."""
-    return digits(number) if unit in (None, "1") else f"{digits(number)} {unit}"
+    return digits(number) if unit in (None, "1") else f"{digits(number)} {units.printed(unit)}"
 
 
 def with_prefix(value: float, unit: str) -> str:
@@ -438,7 +438,7 @@ def with_prefix(value: float, unit: str) -> str:
     ('56.83 kW', '4,000,000', '28.3 %')
     """
     number = value / quantity(unit)[1]
-    base = re.sub(r"\A[kMGTPEpnum](?=.)", "", unit)  # nobody writes kUSD, so money stays as it is
+    base = re.sub(r"\A[kMGTPEpnuµm](?=.)", "", unit)  # nobody writes kUSD, so money stays as it is
     fits = unit == "USD" or number == 0 or 1e-2 <= abs(number) < 1e4
     if not fits and unit in units.UNITS and units.UNITS.get(base, ("",))[0] == quantity(unit)[0]:
         scaled, prefix = units.scale(value / quantity(base)[1])
@@ -450,4 +450,4 @@ def with_prefix(value: float, unit: str) -> str:
     written = f"{rounded:,.{decimals}f}"
     if decimals:
         written = written.rstrip("0").rstrip(".")
-    return written if unit == "1" else f"{written} {unit}"
+    return written if unit == "1" else f"{written} {units.printed(unit)}"

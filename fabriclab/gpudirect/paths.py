@@ -293,9 +293,9 @@ def path(
     >>> from fabriclab import topologies
     >>> server = topologies.build("dgx_h100")
     >>> path(server, "nic 0", "gpu 0", "peer")
-    <Path: 1 copy, 2 hops, 57.6 GB/s, 2.71 us, host memory 0 x>
+    <Path: 1 copy, 2 hops, 57.6 GB/s, 2.71 µs, host memory 0 x>
     >>> path(server, "nic 0", "gpu 0", "pinned")
-    <Path: 2 copies, 4 hops, 57.6 GB/s, 7.90 us, host memory 2 x>
+    <Path: 2 copies, 4 hops, 57.6 GB/s, 7.90 µs, host memory 2 x>
     >>> path(topo(server), "gpu 0", "nic 4", "peer")
     <MatrixPath GPU0 to NIC4, peer: SYS, over two processors and the link between them; its rate is not in a matrix>
     """

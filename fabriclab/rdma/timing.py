@@ -128,7 +128,7 @@ def budget(
     Examples
     --------
     >>> budget("WRITE", 8, inline=True), budget("READ", "1 MiB").op
-    (<LatencyBudget: WRITE of 8 B in 2.56 us, data there after 1.46 us>, 'READ')
+    (<LatencyBudget: WRITE of 8 B in 2.56 µs, data there after 1.46 µs>, 'READ')
     """
     n = units.size(size)
     poster = units.choice(poster, "poster", POSTERS)
@@ -425,7 +425,7 @@ def small_messages(most: units.Quantity = "1 KiB") -> list[SmallMessage]:
     --------
     >>> message = small_messages()[0]
     >>> message.name, message.switches, units.format_time(message.time)
-    ('WRITE of 2 B', 1, '1.26 us')
+    ('WRITE of 2 B', 1, '1.26 µs')
     """
     largest = units.size(most, "most", may_be_zero=False)
     found = []

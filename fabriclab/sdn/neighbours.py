@@ -80,10 +80,10 @@ class Predictability:
         return float(self.quantile(share)[i, j])
 
     def rows(self) -> list[list[str]]:
-        """Return a table of texts, in us, with the packet engine's time over that of the flow engine."""
+        """Return a table of texts, in µs, with the packet engine's time over that of the flow engine."""
         head = ["sharing"]
         for engine in self.engines:
-            head += [f"{engine} p50 [us]", f"{engine} p99 [us]"]
+            head += [f"{engine} p50 [µs]", f"{engine} p99 [µs]"]
         both = {"flow", "packet"} <= set(self.engines)
         if both:
             head += ["p50 ratio", "p99 ratio", "agree", "because"]

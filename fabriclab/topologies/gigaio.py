@@ -55,7 +55,7 @@ def gigaio(wiring: str, *, pcie: units.Quantity | None = None) -> Fabric:
     ----------
     .. [1] B. Kitor, K. Rygol, Rail optimized PCIe topologies for LLMs, ISC High Performance 2025.
     """
-    name = _read(wiring)
+    name = parts_of(wiring)
     cards = int(catalog.value("systems", "columba", f"cards_{name.depth}"))
     ports = int(catalog.value("switches", "draco", "connections"))
     needed = (_BOXES * cards + name.roots) // name.switches
@@ -111,7 +111,7 @@ class Wiring(NamedTuple):
     depth: str  # "cascade" or "flat"
 
 
-def _read(wiring: str) -> Wiring:
+def parts_of(wiring: str) -> Wiring:
     """Split the name of a wiring into its parts, or refuse it."""
     form = re.fullmatch(r"([12])s-([12])rp-(std|split)-(cascade|flat)", str(wiring))
     if form is not None:
@@ -132,7 +132,7 @@ def in_words(wiring: str) -> str:
     >>> in_words("1s-2rp-split-cascade")
     '1 switch, 2 root ports, boxes split, cascade'
     """
-    name = _read(wiring)
+    name = parts_of(wiring)
     switches = "1 switch" if name.switches == 1 else f"{name.switches} switches"
     roots = "1 root port" if name.roots == 1 else f"{name.roots} root ports"
     boxes = "boxes split" if name.split else "boxes whole"

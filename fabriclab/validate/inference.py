@@ -241,8 +241,8 @@ def _exchanges(rows: tuple[Mapping[str, str], ...]) -> list[dict[str, Any]]:
             {
                 "ranks": row["ep"],
                 "kernel": row["comm_op"].removeprefix("moe_"),
-                "published [us]": f"{1e6 * told:.0f}",
-                "model [us]": f"{1e6 * ours:.0f}",
+                "published [µs]": f"{1e6 * told:.0f}",
+                "model [µs]": f"{1e6 * ours:.0f}",
                 "error": units.format_share(ours / told - 1, signed=True),
                 "used for the start-up": "yes" if fitted else "",
             }

@@ -59,8 +59,8 @@ def per_step(sweep: str, algorithm: str = "ring") -> StepNumbers:
     Examples
     --------
     >>> ranks, latency, rate = per_step("h100x8_ring")
-    >>> ranks, f"{latency * 1e6:.1f} us", f"{rate / 1e9:.0f} GB/s"
-    (8, '2.6 us', '368 GB/s')
+    >>> ranks, f"{latency * 1e6:.1f} µs", f"{rate / 1e9:.0f} GB/s"
+    (8, '2.6 µs', '368 GB/s')
     """
     seen = published.load(sweep)
     time = closed_form("all_reduce", algorithm)

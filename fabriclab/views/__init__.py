@@ -13,6 +13,7 @@ from fabriclab.views.alarms import running_sums
 from fabriclab.views.bars import bars
 from fabriclab.views.designs import design
 from fabriclab.views.fabrics import fabric
+from fabriclab.views.layout import link_in_words
 from fabriclab.views.multiples import multiples
 from fabriclab.views.page import ROLES, Axes, Picture, Table, table, times
 from fabriclab.views.rulers import calibration, comparison, ruler
@@ -35,6 +36,7 @@ __all__ = [
     "double_tree",
     "draw",
     "fabric",
+    "link_in_words",
     "multiples",
     "ruler",
     "running_sums",

@@ -35,7 +35,7 @@ _PREFIXED = ("s", "B/s", "B")  # units with prefixes
 _SHARES = ("%", "times")  # of which 100 or 2 is no count
 _WITHOUT_PREFIX = 0.1  # [s] so "0.700 s" stands beside "2.10 s"; shorter times get a prefix
 _SMALL = 0.1  # part of a unit below which the next smaller one is taken: 3,350 and 50.0 GB/s
-_TOO_SMALL = 0.01  # part of a unit that is no longer written in it: 4.54 ms beside 2.48 s
+_TOO_SMALL = 0.01  # part of a unit that is no longer written in it: 4.54 ms beside 2,480 ms
 _EQUAL = 1e-6  # relative difference up to which two bars are equally long
 # Letters of the sentence above the picture on one line; if there are more, its bars are not named.
 _MOST_SAID = 78
@@ -58,6 +58,7 @@ def bars(
     bold: str | Iterable[str] = (),
     best_of_each: bool = False,
     published: str | Iterable[str] = (),
+    source: str = "",
     finding: str | None = None,
     caption: str = "",
 ) -> Picture:
@@ -79,6 +80,8 @@ def bars(
         Whether that is the shortest or longest of each group, not of all bars. ``bold`` goes before it.
     published : str or iterable of str, optional
         Names of the bars, or of whole groups, whose values others have published. They are outlined.
+    source : str, optional
+        Who published them, for the line below the picture, such as ``sweep.source``.
     finding, caption : str, optional
         The sentence above the picture, and a line below it.
 
@@ -106,7 +109,7 @@ def bars(
         # A sentence of its own may be about any bar; the computed one is about one group.
         among = range(len(rows)) if finding else _groups(rows)[_widest(rows).group]
         marked = _best(rows, among, unit)
-    scene = bars_scene(rows, unit, marked, caption, outlined)
+    scene = bars_scene(rows, unit, marked, caption, outlined, source)
     return printed(scene, finding=finding)
 
 
@@ -180,8 +183,8 @@ def _number(given: Any, unit: str, name: str) -> float:
 def shown_values(values: Iterable[float], unit: str) -> list[str]:
     """Write the values of one picture with their unit, all with the same prefix unless they are too far apart.
 
-    Times are in seconds if the longest is 0.1 s or more. Sizes have a binary prefix if that makes all of them whole.
-    A whole count has no decimals.
+    Times are in seconds if the longest is 0.1 s or more, or in ms if the shortest would then be below 0.01 s. Sizes
+    have a binary prefix if that makes all of them whole. A whole count has no decimals.
     """
     numbers = list(values)
     longest = max(numbers)
@@ -190,8 +193,9 @@ def shown_values(values: Iterable[float], unit: str) -> list[str]:
         return [_plain(value, unit)(value) for value in numbers]
 
     shown = _prefixed(longest, unit)
-    # In the next smaller unit a rate or size may have four digits; 2,480 ms are still 2.48 s.
-    most = 1 if unit == "s" else 10
+    # In the next smaller unit a number may have four digits. 2,480 ms are still 2.48 s, but not beside 4.54 ms.
+    is_far_below = min(above_0) < _TOO_SMALL * shown.factor
+    most = 10 if unit != "s" or is_far_below else 1
     if min(above_0) < _SMALL * shown.factor and longest < most * shown.factor:
         shown = _next_smaller(shown, unit)
     if unit == "B":
@@ -205,7 +209,7 @@ def _plain(value: float, unit: str) -> Shown:
     """Return how a number without prefixes is written: what can be counted is whole if it is."""
     whole = isinstance(value, int) or (unit not in _SHARES and _is_whole(value))
     is_one = whole and value == 1 and unit not in _SHARES
-    return Shown(1.0, _singular(unit) if is_one else unit, whole)
+    return Shown(1.0, _singular(unit) if is_one else units.printed(unit), whole)
 
 
 def _singular(unit: str) -> str:
@@ -260,10 +264,11 @@ def bars_scene(
     marked: set[int],
     caption: str = "",
     published: Iterable[int] = (),
+    source: str = "",
 ) -> Scene:
     """Return the picture of bars; those in places that are ``marked`` are in ink, unless algorithms tell them apart.
 
-    Those in ``published`` places are outlined.
+    Those in ``published`` places are outlined, and a line below names the ``source`` of their values.
     """
     most = max(row.value for row in rows) or 1.0
     names = [row.name for row in rows]
@@ -326,9 +331,14 @@ def bars_scene(
         at,
         said,
         caption=caption,
-        hint=text("bars.published") if is_open.any() else "",
+        hint=_outlines_in_words(source) if is_open.any() else "",
         width=_WIDTH,
     )
+
+
+def _outlines_in_words(source: str) -> str:
+    """Return what the outlines mean, with the source of the published values if it is told."""
+    return text("bars.published_by", source=source) if source else text("bars.published")
 
 
 class Widest(NamedTuple):

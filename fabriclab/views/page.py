@@ -10,7 +10,6 @@ import html
 import io
 import math
 import re
-import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from fabriclab import units
 from fabriclab.core import Floats, Result
 from fabriclab.look import PALETTE, ROLES, both_themes, halves, variables
-from fabriclab.texts import switched_on, text
+from fabriclab.texts import switched_on, text, unbroken, wrapped
 
 __all__ = [
     "HERE",
@@ -48,7 +47,7 @@ __all__ = [
 
 _FAR = 1e3  # if medians of columns differ by this factor, each column has its own prefix
 # Units that stay as they are: those with a prefix in their column's name, and degrees, which take none.
-_AS_NAMED = ("kB", "MB", "GB", "TB", "PB", "deg C")
+_AS_NAMED = ("kB", "MB", "GB", "TB", "PB", "deg C", "us", "µs")
 _WITHOUT_PREFIX = 0.1  # [s] so "0.700 s" stands beside "2.10 s"; shorter times get a prefix
 _MOST_COLUMNS = 7
 _ON_A_LINE = 60  # letters of the caption of a table that is not broken
@@ -183,7 +182,7 @@ class Table:
         head, *body = rows
         lines = [_html_row(row, sides, bold=i in self.bold) for i, row in enumerate(body)]
         caption = _html_caption(self.caption) if self.caption else ""
-        below = f"<p>{html.escape(left_out)}</p>" if left_out else ""
+        below = f"<p>{_as_html(left_out)}</p>" if left_out else ""
         return (
             f"<table>{caption}"
             f"<thead>{_html_row(head, sides, head=True)}</thead>"
@@ -191,10 +190,15 @@ class Table:
         )
 
 
+def _as_html(words: str) -> str:
+    """Return a sentence as HTML, in which no line breaks between a number and its unit."""
+    return html.escape(unbroken(words))
+
+
 def _html_caption(caption: str) -> str:
     """Return the caption of a table as HTML; a short one is on one line, even if the table is narrow."""
     short = ";white-space:nowrap" if len(caption) <= _ON_A_LINE else ""
-    return f"<caption style='text-align:left{short}'>{html.escape(caption)}</caption>"
+    return f"<caption style='text-align:left{short}'>{_as_html(caption)}</caption>"
 
 
 def _html_row(
@@ -241,6 +245,8 @@ def _typical(columns: Mapping[str, NDArray[Any]]) -> dict[str, float]:
 def _column(name: str, values: NDArray[Any], typical: float) -> list[str]:
     """Return the head of a column with its unit as shown, then the cells."""
     word, unit = _heading(name)
+    if unit is not None:
+        name = name.replace(f"[{unit}]", f"[{units.printed(unit)}]")
     if values.dtype.kind in "OU":
         return [name, *map(str, values)]
     if unit == "B":
@@ -323,7 +329,7 @@ def times(
     bold: int | Iterable[int] = (),
     caption: str = "",
 ) -> Table:
-    """Show named times as a table, each with its own unit, such as 89.6 s beside 351 us.
+    """Show named times as a table, each with its own unit, such as 89.6 s beside 351 µs.
 
     Parameters
     ----------
@@ -353,7 +359,7 @@ def times(
     what         time
     one root   89.6 s
     ring      0.700 s
-    waiting    351 us
+    waiting    351 µs
     """
     if not isinstance(named, Mapping):
         raise TypeError(
@@ -472,8 +478,8 @@ class Picture:
         """
         figure = self.figure
         width, height = figure.get_size_inches()
-        above = textwrap.fill(self.finding, round(11 * width))
-        below = textwrap.fill(self.caption, round(15 * width))
+        above = "\n".join(wrapped(self.finding, round(11 * width)))
+        below = "\n".join(wrapped(self.caption, round(15 * width)))
         # A long finding or caption makes the figure higher, not the drawing smaller. In inches of 100 px.
         extra = 0.35 + 0.18 * above.count("\n")
         if below:
@@ -504,7 +510,7 @@ class Picture:
         """Return what a notebook shows: the drawing with its table or, in text mode, the words with the table."""
         table = self.table._repr_html_()
         if switched_on("FABRICLAB_TEXT"):
-            shown = f"<p>{html.escape(self.finding)}</p>{table}<p>{html.escape(self.caption)}</p>"
+            shown = f"<p>{_as_html(self.finding)}</p>{table}<p>{_as_html(self.caption)}</p>"
         else:
             shown = self._card(table)
         return {"text/plain": str(self), "text/html": shown}
@@ -512,8 +518,8 @@ class Picture:
     def _card(self, table: str) -> str:
         """Return the card that a notebook shows: finding, drawing, caption, and the numbers to unfold."""
         svg = self.svg()
-        true, contrast = (html.escape(part) for part in halves(self.finding))
-        caption = f"<figcaption>{html.escape(self.caption)}</figcaption>" if self.caption else ""
+        true, contrast = (_as_html(part) for part in halves(self.finding))
+        caption = f"<figcaption>{_as_html(self.caption)}</figcaption>" if self.caption else ""
         return (
             f'<figure class="fl-picture"><style>{_style(svg)}</style>'
             f'<p class="fl-finding">{true} <em>{contrast}</em></p>'

@@ -7,7 +7,6 @@ pages without a kernel. Coordinates are pixels of a picture that is 700 wide, wi
 
 import itertools
 import re
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -31,7 +30,7 @@ from fabriclab.look import (
     link_width,
     shade,
 )
-from fabriclab.texts import text
+from fabriclab.texts import text, wrapped
 from fabriclab.views.page import INK, Axes, Picture, Table, plain, printed_hex, styled
 
 __all__ = [
@@ -343,7 +342,7 @@ def printed(scene: Scene, *, ax: Axes | None = None, finding: str | None = None)
     if ax is None:
         ax = _new_axes(width, height)
     else:
-        ax.set_title(textwrap.fill(headline, 60), loc="left", pad=20, fontsize=10, **_BOLD)
+        ax.set_title("\n".join(wrapped(headline, 60)), loc="left", pad=20, fontsize=10, **_BOLD)
     ax.set_axis_off()
     ax.set(xlim=(0, width), ylim=(height, 0))
 

@@ -1,6 +1,5 @@
 """A picture to show to others: one number, one claim, and a guess beside what came out; 1200 x 630 px."""
 
-import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
 from fabriclab.look import TOKENS, tick_words
-from fabriclab.texts import text
+from fabriclab.texts import text, wrapped
 from fabriclab.views.page import styled
 from fabriclab.views.scene import log_axis
 
@@ -82,7 +81,7 @@ def share_picture(
     shown = _write(ax, end + 14, _BASE, sign, 64, colour["ink"], bold=True, level="baseline")
     if max(end, shown.get_window_extent().x1) < _FABRIC_LEFT - _BESIDE:
         _draw_fabric(ax, colour)
-    lines = textwrap.wrap(claim.rstrip(".") + ".", _LINE)[:2]
+    lines = wrapped(claim.rstrip(".") + ".", _LINE)[:2]
     for place, line in enumerate(lines):
         _write(ax, _LEFT, 304 + 42 * place, line, 30, colour["ink"], bold=True)
     _write(ax, _LEFT, 304 + 42 * len(lines) + 8, said, 24, colour["soft"])

@@ -1,7 +1,6 @@
 """Sweeps: time or bus bandwidth over size or ranks, for predicted, measured and published results."""
 
 import re
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -12,7 +11,7 @@ from numpy.typing import ArrayLike
 from fabriclab import catalog, units
 from fabriclab.core import Floats, Result
 from fabriclab.look import algorithm
-from fabriclab.texts import table, text
+from fabriclab.texts import table, text, wrapped
 from fabriclab.views.axes import (
     FRACTIONAL,
     Ends,
@@ -541,7 +540,7 @@ def label_rows(series: Sequence[Series], room: float = _WIDEST) -> list[LabelRow
     """Return the rows of all labels; a label that is longer than the ``room`` [px] takes two rows."""
     rows = []
     for label, one in labelled(series):
-        first, *more = textwrap.wrap(label, int(room / _LETTER)) or [label]
+        first, *more = wrapped(label, int(room / _LETTER)) or [label]
         rows.append(LabelRow(first, one, first=True))
         if more:
             rows.append(LabelRow(fitted(" ".join(more), room), one, first=False))

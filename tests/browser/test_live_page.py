@@ -12,7 +12,7 @@ import pytest
 import fabriclab as fl
 from fabriclab import topologies
 from fabriclab.course.questions import questions
-from fabriclab.texts import text
+from fabriclab.texts import text, unbroken
 from fabriclab.views import live
 from fabriclab.views.live.controls import ladder_of, natural
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, texts_at
@@ -194,6 +194,14 @@ def test_the_former_state_of_a_layer_stays_as_a_ghost_until_the_next_reset(chrom
     (plain, before), (ghostly, again) = shown(False), shown(True)
     assert plain != ghostly
     assert before == again
+
+
+def test_no_line_of_a_finding_or_a_footer_ends_before_a_unit(page):
+    view = VIEWS["cost front"]()
+    show(page, view)
+    for part, words in ((".fl-said", view.scene.said), (".fl-hint", view.scene.hint)):
+        assert page.inner_text(part) == unbroken(words)
+        assert "\u00a0" in unbroken(words)
 
 
 def test_a_setting_is_pinned_beside_the_next_and_put_away(page):

@@ -115,8 +115,8 @@ def test_what_is_off_is_said_with_its_unit_and_a_worked_step():
     said = verdict("ex1-a", WRONG_A["fastest rank"]).said
     off = sentence("ex.off").match(said[0])
     assert re.fullmatch(r"latency\(comm, \d+\)", off["call"])
-    assert all(re.match(r"[\d.]+ us", off[k]) for k in ("got", "truth"))
-    assert remark(1, "latency.ranks").match(said[2]) and said[2].count(" us") >= 5
+    assert all(re.match(r"[\d.]+ µs", off[k]) for k in ("got", "truth"))
+    assert remark(1, "latency.ranks").match(said[2]) and said[2].count(" µs") >= 5
     said = verdict("ex1-b", WRONG_B["algbw for busbw"]).said
     assert "busbw('all_reduce'" in said[0] and "B/s" in said[0] and "With" in said[2]
     assert "None" in " ".join(verdict("ex1-c", WRONG_C["extrapolated over a change"]).said)

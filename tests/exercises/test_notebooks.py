@@ -396,7 +396,7 @@ def test_the_sheet_of_exercise_1_says_what_its_solution_prints(root, tmp_path, m
         if one["cell_type"] == "code" and "five" not in space:
             exec("".join(one["source"]), space)
     said = re.search(
-        r"\*\*([\d, ]+) or (\d+) us\*\*", (root / "exercises/teacher/exercise_1.md").read_text()
+        r"\*\*([\d, ]+) or (\d+) µs\*\*", (root / "exercises/teacher/exercise_1.md").read_text()
     )
     printed = sorted(round(1e6 * float(value)) for value in space["five"].values())
     assert [int(number) for number in (said[1] + ", " + said[2]).split(", ")] == printed

@@ -89,7 +89,7 @@ def test_a_relay_divides_the_messages_as_the_answer_says(s, g):
 def test_the_sentence_names_the_tokens_from_which_one_copy_pays(latency):
     for choices in (8, 4):
         drawn, said = told("34-crossover", "forms", choices=choices, latency=latency)
-        n = int(re.search(r"pays from (\d+) tokens", said)[1])
+        n = int(re.search(r"faster from (\d+) tokens", said)[1])
         low, high = drawn.values()
         gap = np.interp([(n - 1) * TOKEN, (n + 1) * TOKEN], low.size, low.time - high.time)
         assert gap[0] < 0 < gap[1]

@@ -406,7 +406,7 @@ def test_a_fabric_of_unknown_processors_is_asked_for_them():
 # display ------------------------------------------------------------------------------------------------
 def test_display():
     p = path(H100, "nic 0", "gpu 0", "pinned")
-    assert repr(p) == "<Path: 2 copies, 4 hops, 57.6 GB/s, 7.90 us, host memory 2 x>"
+    assert repr(p) == "<Path: 2 copies, 4 hops, 57.6 GB/s, 7.90 µs, host memory 2 x>"
     assert repr(path(H100, "nic 0", "gpu 0", "peer")).startswith("<Path: 1 copy, 2 hops, ")
     assert p.draw().splitlines()[1:] == [
         "DMA: nic 0 - pcie 0.0 - cpu 0.0, 57.6 GB/s",

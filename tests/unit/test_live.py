@@ -1022,9 +1022,9 @@ def test_media_of_a_tier_are_counted_by_hand():
     ("value", "unit", "shown"),
     [
         (1048576, "KiB", "1 GiB"),
-        (0.00016, "s", "160 us"),
+        (0.00016, "s", "160 µs"),
         (0.1, "us", "100 ns"),
-        (999, "us", "999 us"),
+        (999, "us", "999 µs"),
         (1000, "us", "1 ms"),
         (17600, "MB", "17.6 GB"),
         (0.01, "GB/s", "10 MB/s"),

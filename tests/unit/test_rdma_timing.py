@@ -159,7 +159,7 @@ def test_a_sweep_has_the_times_of_both_protocols(register):
 def test_display():
     assert (
         repr(budget("WRITE", 8, inline=True))
-        == "<LatencyBudget: WRITE of 8 B in 2.56 us, data there after 1.46 us>"
+        == "<LatencyBudget: WRITE of 8 B in 2.56 µs, data there after 1.46 µs>"
     )
     assert "<td>doorbell<td>137 ns" in budget()._repr_html_()
     assert [p for p in POSTERS if "proxy" in budget(poster=p).terms[0][0]] == ["proxy"]

@@ -348,7 +348,7 @@ def test_a_choice_is_answered_with_all_and_the_nearest():
     [
         (units.format_time(0.7), "700 ms"),
         (units.format_time(4.6), "4.60 s"),
-        (units.format_time(2e-6), "2.00 us"),
+        (units.format_time(2e-6), "2.00 µs"),
         (units.format_time(0), "0 s"),
         (units.format_time(0.99999), "1.00 s"),
         (units.format_time(math.inf), "inf s"),

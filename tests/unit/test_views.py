@@ -549,7 +549,7 @@ def test_numbers_far_from_one_are_powers_of_ten(value, words):
 
 def test_a_unit_is_written_once_on_an_axis():
     assert tick_words([0, 25e9, 50e9], units.format_rate) == ("GB/s", ["0", "25", "50"])
-    assert tick_words([1e-5, 1e-3], units.format_time) == ("", ["10 us", "1 ms"])
+    assert tick_words([1e-5, 1e-3], units.format_time) == ("", ["10 µs", "1 ms"])
     layers = sweep_scene([predicted()], "busbw").layers
     assert layers["quantity"].fields["texts"] == [f"{text('sweep.axis_busbw')} [GB/s]"]
     assert layers["x ticks"].fields["texts"][0] == "16 B"
@@ -1034,8 +1034,8 @@ def test_bars_are_as_long_as_their_numbers():
     assert colours.tolist() == [COLOUR["ring"], COLOUR["tree"], COLOUR["in_switch"]]
 
 
-def test_a_time_that_is_short_beside_others_has_its_own_unit():
-    assert shown_values([2.48, 0.488, 4.54e-3], "s") == ["2.48 s", "0.488 s", "4.54 ms"]
+def test_a_time_that_is_short_beside_others_takes_them_all_to_its_unit():
+    assert shown_values([2.48, 0.488, 4.54e-3], "s") == ["2,480 ms", "488 ms", "4.54 ms"]
     assert shown_values([2.1, 0.07], "s") == ["2.10 s", "0.0700 s"]
 
 
@@ -1068,6 +1068,8 @@ def test_bars_of_published_values_are_outlined_and_say_so():
     groups = {"a": {"model": 1.0, "seen": 4.0}, "b": {"model": 3.0, "seen": 2.0}}
     picture = views.bars(groups, "times", bold="seen", published="seen", caption="Four runs.")
     assert picture.caption == "Outlined: published. Four runs."
+    picture = views.bars(groups, "times", published="seen", source="A. Author, 2025")
+    assert picture.caption == "Outlined: published, A. Author, 2025."
     assert picture.table["how"].tolist() == ["", "published", "", "published"]
     with pytest.raises(ValueError, match="published names no bar: heard"):
         views.bars(groups, published="heard")
@@ -1186,7 +1188,7 @@ def test_counts_keep_all_their_digits():
         ([0.314, 53e-6], "s", ["314 ms", "0.0530 ms"]),
         ([50e-3, 35e-6], "s", ["50.0 ms", "0.0350 ms"]),
         ([0.0, 0.0], "s", ["0 s", "0 s"]),
-        ([89.6, 351e-6], "s", ["89.6 s", "351 us"]),  # no unit suits both
+        ([89.6, 351e-6], "s", ["89.6 s", "351 µs"]),  # no unit suits both
         ([3.35e12, 50e9], "B/s", ["3,350 GB/s", "50.0 GB/s"]),
         ([999.6e6, 50e6], "B/s", ["1,000 MB/s", "50.0 MB/s"]),
         ([33.5e12, 50e9], "B/s", ["33.5 TB/s", "0.0500 TB/s"]),
@@ -1378,12 +1380,12 @@ def test_times_have_a_unit_each():
         "one root   89.6 s",
         "ring      0.700 s",
         "step      5.83 ms",
-        "start     22.0 us",
+        "start     22.0 µs",
         "none          0 s",
     ]
     assert table["time [s]"].tolist() == [89.6, 0.70035, 5.83e-3, 22e-6, 0]
     page = table._repr_html_()
-    assert all(f">{words}</td>" in page for words in ("89.6 s", "0.700 s", "22.0 us"))
+    assert all(f">{words}</td>" in page for words in ("89.6 s", "0.700 s", "22.0 µs"))
     assert isinstance(table, views.Table) and repr(table) == "<Table of 5 rows: what, time [s]>"
 
 

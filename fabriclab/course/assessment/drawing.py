@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from fabriclab import units
 from fabriclab.course.assessment.bank import Item, chosen, items
 from fabriclab.course.judges.answers import JUDGES, Verdict
 from fabriclab.course.shown import quantity, refuse_if, with_prefix
@@ -56,7 +57,7 @@ class Drawn:
         question = self.item.question
         if not question.tolerance:
             number = truth / quantity(question.unit)[1]
-            unit = "" if question.unit == "1" else f" {question.unit}"
+            unit = "" if question.unit == "1" else f" {units.printed(question.unit)}"
             return f"{number:,.10g}{unit}"
         return with_prefix(truth, question.unit)
 

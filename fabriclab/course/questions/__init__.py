@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from fabriclab import units
 from fabriclab.catalog import case
 from fabriclab.course.questions import files
 from fabriclab.course.questions.files import Words, misconception, translated
@@ -88,7 +89,7 @@ class Question:
         number = value / quantity(self.unit)[1]
         if self.tolerance:
             return shown(number, self.unit)
-        return f"{number:g} {self.unit}".removesuffix(" 1")
+        return f"{number:g} {units.printed(self.unit)}".removesuffix(" 1")
 
     def choices(self) -> list[tuple[str, str]]:
         """Return (option, name of the mistake or "") of a choice in the language in use, the right one first."""

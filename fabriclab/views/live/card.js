@@ -24,7 +24,7 @@ const ICONS = {
 function make(tag, into, attributes = {}, text = "") {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  if (text) node.textContent = text;
+  if (text) write(node, text);
   into.append(node);
   return node;
 }
@@ -39,7 +39,14 @@ function unitOf({ ladder, high }, value) {
 
 // The marks of the language in numbers; all views of a page speak one.
 let marks = { decimal: ".", thousands: "," };
-const speak = ({ words: { decimal, thousands } }) => (marks = { decimal, thousands });
+const speak = ({ words: { decimal, thousands, unbroken } }) => {
+  marks = { decimal, thousands };
+  gaps = new RegExp(unbroken, "g");
+};
+
+// Writes a text into an element; no line of it ends between a number and its unit.
+let gaps = /$^/g;
+const write = (node, text) => (node.textContent = text.replace(gaps, "\u00a0"));
 
 function natural(control, value) {
   const [unit, factor] = unitOf(control, value);
@@ -181,7 +188,8 @@ class Card {
     const icons = make("div", this.foot, { class: "fl-icons" });
     this.more = make("div", this.root, { class: "fl-more", hidden: "" });
     this.cells = make("div", this.more, { class: "fl-table" });
-    this.list = make("pre", this.more, { tabindex: "0" }, this.spec.listed || "");
+    this.list = make("pre", this.more, { tabindex: "0" });
+    this.list.textContent = this.spec.listed || "";
     this.code = make("code", make("pre", this.more, { class: "fl-code", tabindex: "0" }));
     this.folds = { numbers: this.cells, list: this.list, code: this.code.parentNode };
     this.openers = {};
@@ -517,7 +525,7 @@ class Card {
   }
 
   tell(text) {
-    this.hint.textContent = text;
+    write(this.hint, text);
   }
 
   // ------------------------------------------------------------------ two settings side by side

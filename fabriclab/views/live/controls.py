@@ -13,7 +13,7 @@ from fabriclab.views.sweeps import readable
 # Units in which a reader sees the value of a slider: the largest of its row of which the value is at least one.
 # A row goes down only as far as engineers write it: a cable is 0.5 m long, and not 500 mm.
 _LADDERS = (
-    ("ns", "us", "ms", "s"),
+    ("ns", "µs", "ms", "s"),
     ("B", "KiB", "MiB", "GiB", "TiB"),
     ("B", "kB", "MB", "GB", "TB"),
     ("kB/s", "MB/s", "GB/s", "TB/s"),
@@ -143,14 +143,14 @@ def ladder_of(unit: str) -> list[tuple[str, float]]:
     Examples
     --------
     >>> ladder_of("s")
-    [('ns', 1e-09), ('us', 1e-06), ('ms', 0.001), ('s', 1.0)]
+    [('ns', 1e-09), ('µs', 1e-06), ('ms', 0.001), ('s', 1.0)]
     >>> ladder_of("%")
     [('%', 1.0)]
     """
     for ladder in _LADDERS:
-        if unit in ladder:
+        if units.printed(unit) in ladder:
             return [(step, float(f"{_size_of(step, unit):.15g}")) for step in ladder]
-    return [(unit, 1.0)]
+    return [(units.printed(unit), 1.0)]
 
 
 def typed_units(unit: str) -> dict[str, float]:
@@ -176,7 +176,7 @@ def natural(value: float, unit: str, least: float = 0.0) -> str:
     Examples
     --------
     >>> natural(1048576, "KiB"), natural(0.00016, "s"), natural(12288, "")
-    ('1 GiB', '160 us', '12,288')
+    ('1 GiB', '160 µs', '12,288')
     """
     ladder = ladder_of(unit)
     size = abs(value) or least

@@ -3,7 +3,6 @@
 import functools
 import itertools
 import math
-import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from fabriclab.catalog.tables import read_rows
 from fabriclab.core import Fabric, Flags, Floats, Flows, Ints, Timeline
 from fabriclab.rdma import PyverbsRDMAError, QPAttr, enums
 from fabriclab.rdma.records import check_step, needs
-from fabriclab.texts import text
+from fabriclab.texts import text, wrapped
 from fabriclab.views import timelines
 from fabriclab.views.asides import Curve, Spot, curve_panel
 from fabriclab.views.common import common_ends
@@ -215,7 +214,7 @@ def needs_panel(change: StateChange) -> Scene:
     meanings = [text(f"live.queue_pair.{name}") for name in attributes]
     if change.refusal:
         title = text("live.queue_pair.refusal")
-        reason = textwrap.wrap(change.refusal, _REASON_LETTERS)
+        reason = wrapped(change.refusal, _REASON_LETTERS)
     else:
         title = text("live.queue_pair.needs", to=change.to, n=len(attributes))
         reason = [] if attributes else [text("live.queue_pair.none")]

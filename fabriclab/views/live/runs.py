@@ -850,7 +850,7 @@ def mean_height(traffic: Traffic) -> float:
 
 
 def mean_layer(traffic: Traffic) -> Layer:
-    """Return a dashed line at the mean of the bars above the map."""
+    """Return a dotted line at the mean of the bars above the map."""
     y = mean_height(traffic)
     path = np.array([[_MAP_LEFT - 6, y], [_MAP_RIGHT + 6, y]])
     return lines([path], width=1.2, colour=COLOUR["ink"], dash=2.0)

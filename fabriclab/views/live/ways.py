@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab import collectives, topologies, units
+from fabriclab import catalog, collectives, topologies, units
 from fabriclab.core import Fabric, Flags, Floats, Flows, Ints, Routes
 from fabriclab.routing import route
 from fabriclab.routing.ecmp import expected_fullest
 from fabriclab.routing.shortest import hashed
 from fabriclab.simulation import Rings, best_rings, ring_busbw, simulate
 from fabriclab.texts import text
-from fabriclab.topologies.gigaio import WIRINGS, rings
+from fabriclab.topologies.gigaio import WIRINGS, parts_of, rings
 from fabriclab.views.common import common_ends
 from fabriclab.views.fabrics import MOST_NODES, Canvas, row_names, scene_of
 from fabriclab.views.layout import (
@@ -52,6 +52,7 @@ from fabriclab.views.scene import (
     texts,
     texts_at,
 )
+from fabriclab.views.sweeps import capitalised
 
 SERVERS = ("mi300x", "dgx1v", "dgx_h100")
 
@@ -1172,7 +1173,23 @@ def gigaio(wiring: str = "2s-2rp-std-flat", *, wirings: tuple[str, ...] = WIRING
     """
     arguments = {"wiring": wiring, "wirings": wirings}
     scene = cache(gigaio_scene)  # rings take a while
-    return live_view("gigaio", arguments, scene, {"wiring": Choice(wirings)})
+    names = tuple(wiring_name(each, "short") for each in wirings)
+    return live_view("gigaio", arguments, scene, {"wiring": Choice(wirings, names=names)})
+
+
+def wiring_name(wiring: str, form: str = "name") -> str:
+    """Return the name of a wiring as people say it, such as "split wiring, 2 switches, 4 cables a box".
+
+    As the ``form`` "short" it fits into a menu: "split, 4 cables".
+    """
+    parts = parts_of(wiring)
+    key = f"live.gigaio.{form}_one_root" if parts.roots == 1 else f"live.gigaio.{form}"
+    return text(
+        key,
+        how=text("live.gigaio.split" if parts.split else "live.gigaio.std"),
+        n=parts.switches,
+        cables=int(catalog.value("systems", "columba", f"cards_{parts.depth}")),
+    )
 
 
 def gigaio_scene(wiring: str) -> Scene:
@@ -1187,10 +1204,12 @@ def gigaio_scene(wiring: str) -> Scene:
     fullest = int(load.argmax())
     caption = text(
         "live.gigaio.said",
-        wiring=wiring,
+        wiring=capitalised(wiring_name(wiring)),
         n=counted(len(order), "ring"),
         rate=ring_busbw("all_reduce", fabric, order),
         most=rings_on_link[fullest],
         link=link_in_words(fabric, fullest),
     )
-    return scene_of(fabric, load / load[fullest], said=caption)
+    drawn = scene_of(fabric, load / load[fullest], said=caption)
+    hint = " ".join(filter(None, [drawn.hint, text("live.gigaio.source")]))
+    return replace(drawn, hint=hint)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fabriclab import units
 from fabriclab.core import Fabric
 from fabriclab.look import CARDS, variables
-from fabriclab.texts import keys, switched_on, text
+from fabriclab.texts import UNBROKEN, keys, switched_on, text, unbroken
 from fabriclab.views.common import common_axes
 from fabriclab.views.live.controls import (
     MOST_CONTROLS,
@@ -51,6 +51,7 @@ def fixed_words() -> dict[str, str]:
     """Return the words that every view may show, such as the names of its buttons, by their short keys."""
     words = {key.removeprefix("live.word."): text(key) for key in keys("live.word.")}
     marks = {"decimal": text("number.decimal"), "thousands": text("number.thousands")}
+    marks["unbroken"] = UNBROKEN
     return {**words, **marks, "language": text("language")}
 
 
@@ -398,7 +399,7 @@ class Live(LiveModel):
         if self.scene.layers and not self.scene.wrong:
             still = self.picture()._repr_mimebundle_()["text/html"]
         else:
-            still = html.escape(self.scene.said)
+            still = html.escape(unbroken(self.scene.said))
             if self.scene.table is not None and not self.scene.wrong:
                 still += self.scene.table._repr_html_()
         return {**data, "text/plain": str(self), "text/html": still}, meta
