@@ -6,7 +6,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 PORT ?= 8888
-JOBS ?= 2
+# One more than the cores of a small machine: many tests wait for a browser, a kernel or a judge.
+JOBS ?= 3
 EXTRAS ?= lab,mpi
 
 PY := $(VENV)/bin/python

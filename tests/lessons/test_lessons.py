@@ -212,7 +212,7 @@ def test_a_lesson_runs_and_shows_what_it_says(name, folder):
 
 
 # Each push runs some lessons as text, and make test-all the others.
-@pytest.mark.parametrize("name", sampled(FILES, 6))
+@pytest.mark.parametrize("name", sampled(FILES, 20))
 def test_a_lesson_shows_what_it_says_as_text_too(name, folder):
     nb = committed(name)
     guesses = run(name, nb, folder, earlier(name)).progress.get("predictions", {})
