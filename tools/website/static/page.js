@@ -221,11 +221,9 @@ async function showView(place) {
     const record = await unpack(await load(place.dataset.view));
     const model = new View(record);
     mount(place, model);
-    place.addEventListener("click", ({ target, clientX, clientY }) => { // a tap points, as a mouse does before its click
-      if (target.matches("canvas")) target.dispatchEvent(new PointerEvent("pointermove", { clientX, clientY }));
-    }, { capture: true });
     place.addEventListener("pointerdown", ({ target }) => (model.dragged = target.type === "range"));
     addEventListener("pointerup", () => (model.dragged = false));
+    holdHead(place);
     place.classList.toggle("fl-no-pin", record.shares_axes);
     const still = record.spec.controls.filter(({ name }) => record.axes[name].length < 2);
     for (const { name } of still)
@@ -241,6 +239,17 @@ async function showView(place) {
     note(place, WORDS.still);
     console.warn(error);
   }
+}
+
+// On a phone a card is taller than the screen: of its head, what stands above the controls scrolls away (page.css).
+function holdHead(place) {
+  const head = place.querySelector(".fl-head"), controls = place.querySelector(".fl-controls");
+  const measure = () => {
+    const above = controls.hidden ? head.offsetHeight : controls.getBoundingClientRect().top - head.getBoundingClientRect().top;
+    head.style.setProperty("--fl-above", `${above}px`);
+  };
+  new ResizeObserver(measure).observe(head);
+  measure();
 }
 
 function showQuestion(place) {
