@@ -1,7 +1,7 @@
 """The pictures of the README and of the index of lessons: ``python tools/front_door.py`` makes them anew.
 
-``docs/img/hero.gif`` is a recording of a live view in a browser, moved as a reader would move it; the others are
-photographs of views. It needs a browser of Chromium's family and takes about a minute.
+``docs/img/hero.gif`` is a recording of a live view in a browser, moved as a reader would move it, and the first page of
+the site has one of a phone beside it; the others are photographs of views. It needs a browser of Chromium's family and takes about a minute.
 """
 
 import argparse
@@ -20,11 +20,17 @@ import fabriclab as fl  # noqa: E402
 from support.browser import browser, settled, show  # noqa: E402
 
 FOLDER = ROOT / "docs" / "img"
+SITE = ROOT / "tools" / "website" / "static"
 PAPER, INK = (
     "#111111",
     "#eaedf1",
 )  # the pictures are dark, as most terminals and many pages of code are
 WIDTH = 960  # px of a card
+PHONE = {"width": 390, "height": 844}  # px
+SHARP = 2  # dots of a phone's screen for each of its px; many have three, whose pictures would be twice as large
+FINDING = 132  # px of the longest finding there, so that the picture below stays in place
+SLOW = 2  # how much longer a phone shows each state, since it has one picture of each and nothing flows in it
+QUALITY = 80  # of a hundred, at which letters are clean
 FRAME = 100  # ms
 COLOURS = 96  # of the moving picture
 
@@ -47,15 +53,56 @@ def style():
 
 def hero(chrome):
     """Record the dragonfly: with minimal routes 3 % at any distance, with detours 48 % to the next group."""
-    fabric = fl.topologies.build("dragonfly", p=4, a=8, h=4)
     page = page_of(chrome, still=False)
-    show(page, fl.live.distance(fabric), style=style())
-    card = page.locator(".fl-live")
+    show(page, dragonfly(), style=style())
+    states = recorded(page, page.locator(".fl-live").screenshot)
+    page.close()
+    saved([frame for frame, _ in states], FOLDER / "hero.gif")
+
+
+def phone(chrome):
+    """Photograph the same states on a phone, down to the end of the ring, so that a small screen shows all of it."""
+    page = chrome.new_page(
+        viewport=PHONE, device_scale_factor=SHARP, color_scheme="dark", reduced_motion="reduce"
+    )
+    room = f".fl-live .fl-said{{min-height:{FINDING}px}}"
+    show(page, dragonfly(), style=f"body{{background:{PAPER};color:{INK};margin:16px}}{room}")
+    card = page.locator(".fl-live").bounding_box()
+    canvas = page.locator(".fl-canvas").bounding_box()
+    ring, curve = page.evaluate("() => window.model.state.frame.panels")
+    scale = canvas["width"] / max(ring["width"], curve["width"])
+    end = canvas["y"] + ring["height"] * scale
+    states = recorded(page, lambda: page.screenshot(clip={**card, "height": end - card["y"]}), 1)
+    page.close()
+    frames, held = zip(*states, strict=True)
+    frames[0].save(
+        SITE / "hero-phone.webp",
+        save_all=True,
+        append_images=frames[1:],
+        duration=[SLOW * FRAME * count for count in held],
+        loop=0,
+        quality=QUALITY,
+        method=6,  # the slowest, and the smallest file
+    )
+
+
+def dragonfly():
+    """Return the view of the moving pictures."""
+    return fl.live.distance(fl.topologies.build("dragonfly", p=4, a=8, h=4))
+
+
+def recorded(page, photograph, most=END):
+    """Return the frames of a hand that moves the slider, and then takes the other routing, and how long each stands.
+
+    Each state has at most ``most`` frames; the length is in those of a state that has all.
+    """
     frames = []
 
     def record(count):
-        for _ in range(count):
-            frames.append(Image.open(io.BytesIO(card.screenshot())).convert("RGB"))
+        taken = min(count, most)
+        for _ in range(taken):
+            frame = Image.open(io.BytesIO(photograph())).convert("RGB")
+            frames.append((frame, count // taken))
 
     def slide(value):
         page.evaluate(
@@ -72,8 +119,7 @@ def hero(chrome):
     page.locator("input[type=radio][value=valiant]").check(force=True)
     settled(page)
     record(END)
-    page.close()
-    saved(frames, FOLDER / "hero.gif")
+    return frames
 
 
 def saved(frames, file):
@@ -134,7 +180,7 @@ def photographed(chrome, shown, name):
     page.close()
 
 
-PICTURES = {"hero": hero, "guess": guess, "straggler": straggler, "compare": compare}
+PICTURES = {"hero": hero, "phone": phone, "guess": guess, "straggler": straggler, "compare": compare}
 
 
 def main(argv=None):

@@ -8,6 +8,7 @@ The site is ``build/site``: files that any static host can serve, at any address
 """
 
 import argparse
+import html
 import json
 import re
 import shutil
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from PIL import Image
 
 import lesson_index
 from lesson_files import FILES, ROOT
@@ -56,6 +58,8 @@ ABOUT = (
     "CONTRIBUTING",
     "exercises/GRADING",
 )
+# The moving picture of the first page: on a wide screen, and on a phone, where the letters of the first would be tiny.
+HERO = (ROOT / "docs" / "img" / "hero.gif", Path(__file__).parent / "static" / "hero-phone.webp")
 # Two leaves below a spine.
 ICON = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><path d="M8 4 3.5 12M8 4l4.5 8" stroke="#868f9a" \
 stroke-width="1.5"/><circle cx="8" cy="4" r="3" fill="#0b62b8"/><circle cx="3.5" cy="12" r="2.5" fill="#56606b"/>\
@@ -63,7 +67,10 @@ stroke-width="1.5"/><circle cx="8" cy="4" r="3" fill="#0b62b8"/><circle cx="3.5"
 """
 WELCOME = """# fabriclab
 
-![{alt}](docs/img/hero.gif)
+<picture>
+<source media="(max-width: 46em)" srcset="_static/hero-phone.webp" width="{phone[0]}" height="{phone[1]}">
+<img src="_static/hero.gif" width="{wide[0]}" height="{wide[1]}" alt="{alt}">
+</picture>
 
 {lead}
 
@@ -79,7 +86,11 @@ three lines at the top.
 
 {lessons}
 
+### Learning paths
+
+:::{{container}} fl-rows fl-paths
 {paths}
+:::
 
 ## Words, statements, library
 
@@ -173,6 +184,8 @@ def write_sources(source: Path, made: dict[str, Any]) -> dict[str, list[str]]:
         answers[file.stem] = page.answers
         for place, text in page.records.items():
             _write(static / "views" / f"{place}.js", text)
+    for picture in HERO:
+        shutil.copy(picture, static)
     _write(static / "icon.svg", ICON)
     _write(static / "site.js", pages.program())
     _write(static / "site.css", pages.style_sheet(styles))
@@ -223,14 +236,35 @@ def welcome(exercises: list[Path]) -> str:
         _tree("About the course", [*ABOUT, *sorted(documents.difference(ABOUT))]),
     ]
     listed = ", ".join(f"[{title}](exercises/{file.name})" for file, title in titles.items())
+    wide, phone = map(_size, HERO)
     return WELCOME.format(
-        alt=picture[1],
+        alt=html.escape(picture[1]),
+        wide=wide,
+        phone=phone,
         lead=picture[2],
-        lessons=lesson_index.rows("notebooks/", minutes=True),
+        lessons=by_part(lesson_index.rows("notebooks/", minutes=True)),
         paths=lesson_index.paths_table(),
         exercises=listed,
         trees="\n\n".join(trees),
     )
+
+
+def _size(file: Path) -> tuple[int, int]:
+    """Return width and height of a picture [px]."""
+    with Image.open(file) as picture:
+        return picture.size
+
+
+def by_part(table: str) -> str:
+    """Return the table of lessons as one table for each part, below its name."""
+    first, line, *rows = table.split("\n")
+    parts = []
+    for part, caption in PARTS.items():
+        here = [row for row in rows if re.match(rf"\| \[?{part}", row)]
+        if here:
+            listed = "\n".join([first, line, *here])
+            parts.append(f"### {caption}\n\n:::{{container}} fl-rows fl-lessons\n{listed}\n:::")
+    return "\n\n".join(parts)
 
 
 def _entry(path: Path) -> str:
