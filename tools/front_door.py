@@ -1,7 +1,8 @@
 """The pictures of the README and of the index of lessons: ``python tools/front_door.py`` makes them anew.
 
 ``docs/img/hero.gif`` is a recording of a live view in a browser, moved as a reader would move it, and the first page of
-the site has one of a phone beside it; the others are photographs of views. It needs a browser of Chromium's family and takes about a minute.
+the site has one of a phone beside it; the others are photographs of views. It needs a browser of Chromium's family and
+takes about a minute.
 """
 
 import argparse
@@ -180,7 +181,13 @@ def photographed(chrome, shown, name):
     page.close()
 
 
-PICTURES = {"hero": hero, "phone": phone, "guess": guess, "straggler": straggler, "compare": compare}
+PICTURES = {
+    "hero": hero,
+    "phone": phone,
+    "guess": guess,
+    "straggler": straggler,
+    "compare": compare,
+}
 
 
 def main(argv=None):

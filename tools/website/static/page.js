@@ -34,14 +34,17 @@ function load(name) {
   });
 }
 
-// The record is a length, JSON of that length, and the numbers of all arrays.
+// The record is a length, JSON of that length, and the numbers of all arrays: the first byte of each, then the second.
 async function unpack(text) {
   const packed = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   const bytes = await new Response(stream).arrayBuffer();
   const [length] = new Uint32Array(bytes.slice(0, 4));
   const record = JSON.parse(new TextDecoder().decode(new Uint8Array(bytes, 4, length)));
-  record.numbers = new Uint8Array(bytes, 4 + length);
+  const apart = new Uint8Array(bytes, 4 + length), count = apart.length / 4;
+  record.numbers = new Uint8Array(apart.length);
+  for (let byte = 0; byte < 4; byte++)
+    for (let i = 0; i < count; i++) record.numbers[4 * i + byte] = apart[byte * count + i];
   let at = 0;
   record.places = record.sizes.map((size) => [4 * at, 4 * (at += size)]);
   return record;
