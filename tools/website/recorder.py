@@ -34,13 +34,11 @@ from fabriclab.views.live.controls import Choice, Slider, ladder_of
 
 MOST_STATES = 150  # of a view
 MOST_SECONDS = 3.0  # that the states of a view may take to compute
-MOST_BYTES = (
-    250_000  # of a view, compressed; its script is a third longer, and a page is to stay below 2 MB
-)
+# Of a view, compressed: its script is a third longer, and a page with all of its views is to stay below 2 MB.
+MOST_BYTES = 170_000
 LOG_PLACES = 101  # of a logarithmic slider, as card.js has them
-PLACES = (
-    16  # of a point of a picture in each px; what is finer nobody sees, and it makes a file larger
-)
+# Of a point of a picture in each px: what is finer nobody sees, and it makes a file larger.
+PLACES = 16
 PROBES = 3  # states that are computed to see how long one takes
 
 _shown: list[Any] = []  # views and forms that have been shown, and not yet written
