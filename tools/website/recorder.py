@@ -35,7 +35,7 @@ from fabriclab.views.live.controls import Choice, Slider, ladder_of
 MOST_STATES = 150  # of a view
 MOST_SECONDS = 3.0  # that the states of a view may take to compute
 # Of a view, compressed: its script is a third longer, and a page with all of its views is to stay below 2 MB.
-MOST_BYTES = 170_000
+MOST_BYTES = 220_000
 LOG_PLACES = 101  # of a logarithmic slider, as card.js has them
 # Of a point of a picture in each px: what is finer nobody sees, and it makes a file larger.
 PLACES = 16
