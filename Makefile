@@ -126,9 +126,10 @@ exercises: $(VENV)/.dev
 	$(PY) tools/student_files.py solutions exercises
 
 # The pages to read without installing anything. KEPT=build/executed takes what make notebooks has kept.
+# ONLY="00 21" runs these lessons alone; the pages of the others then have no outputs.
 .PHONY: site
 site: $(VENV)/.site
-	@PYTHONPATH="$(CURDIR):$(CURDIR)/tools" $(PY) -m website.build --jobs $(JOBS) $(if $(KEPT),--kept $(KEPT))
+	@PYTHONPATH="$(CURDIR):$(CURDIR)/tools" $(PY) -m website.build --jobs $(JOBS) $(if $(KEPT),--kept $(KEPT)) $(if $(ONLY),--only $(ONLY))
 
 notebooks: $(VENV)/.dev
 	@mkdir -p build

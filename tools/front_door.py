@@ -27,9 +27,7 @@ PAPER, INK = (
     "#eaedf1",
 )  # the pictures are dark, as most terminals and many pages of code are
 WIDTH = 960  # px of a card
-# Width of the card in the moving picture [px], and how many pixels of the file each has. A page on a phone shows
-# the picture about as wide as the card is, so that its words keep their size, and a wide page shows all its pixels.
-NARROW, FINE = 432, 1.5
+NARROW = 432  # px of the card in the moving picture, about what a phone shows, so that words keep their size there
 FRAME = 100  # ms
 COLOURS = 96  # of the moving picture
 
@@ -38,13 +36,11 @@ DISTANCES = (2, 3, 4, 1)
 HOLD, MOVE, END = 16, 4, 34
 
 
-def page_of(chrome, *, still=True, width=WIDTH, fine=1):
-    """Return a dark page that is as wide as a card; each of its pixels has ``fine`` of the picture."""
+def page_of(chrome, *, still=True, width=WIDTH):
+    """Return a dark page that is as wide as a card."""
     motion = "reduce" if still else "no-preference"
     size = {"width": width + 32, "height": 768}
-    return chrome.new_page(
-        viewport=size, color_scheme="dark", reduced_motion=motion, device_scale_factor=fine
-    )
+    return chrome.new_page(viewport=size, color_scheme="dark", reduced_motion=motion)
 
 
 def style(width=WIDTH):
@@ -68,7 +64,7 @@ def without_side(scene, **values):
 def hero(chrome):
     """Record the dragonfly: with minimal routes 3 % at any distance, with detours 48 % to the next group."""
     fabric = fl.topologies.build("dragonfly", p=4, a=8, h=4)
-    page = page_of(chrome, still=False, width=NARROW, fine=FINE)
+    page = page_of(chrome, still=False, width=NARROW)
     view = fl.live.distance(fabric)
     scene = partial(without_side, view._make)
     ring = fl.live.Live(view.code, scene, view.controls, view.values, view.title)

@@ -1215,6 +1215,76 @@ def test_the_contact_sheet_shows_the_live_and_the_printed_pictures_of_a_lesson(c
     context.close()
 
 
+@pytest.fixture
+def phone(chrome):
+    """A page under a finger, and a function that moves the finger through places and lifts it."""
+    context = chrome.new_context(
+        viewport={"width": 390, "height": 844}, has_touch=True, reduced_motion="reduce"
+    )
+    opened = context.new_page()
+    session = context.new_cdp_session(opened)
+
+    def swipe(*places):
+        kinds = ["touchStart", *["touchMove"] * (len(places) - 1), "touchEnd"]
+        for kind, at in itertools.zip_longest(kinds, places):
+            points = [{"x": at[0], "y": at[1]}] if at else []
+            session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+        opened.wait_for_timeout(100)
+
+    yield opened, swipe
+    context.close()
+
+
+def dots_on(page, view):
+    """Return where on the page the dots of a ruler are, by the name of the slider that each moves."""
+    canvas = page.query_selector(".fl-canvas").bounding_box()
+    scale = canvas["width"] / view.scene.width
+    dots = view.scene.layers["dots"].fields
+    places = [
+        (float(canvas["x"] + x * scale), float(canvas["y"] + y * scale))
+        for x, y in zip(dots["x"], dots["y"], strict=True)
+    ]
+    return dict(zip(dots["drag"], places, strict=True))
+
+
+def test_a_tap_reads_what_is_near_and_keeps_it_while_a_finger_scrolls(phone):
+    page, swipe = phone
+    box = boxes(100.0, 20.0, 40.0, 30.0, names=["a box"], notes=["of paper"])
+    scene = Scene("One box.", None, {"box": box}, 120.0)
+    view = live.Live("x(", lambda n: scene, {"n": live.Slider(0, 1)}, {"n": 0}, "one box")
+    show(page, view, style="body{margin-bottom:2000px}")
+    canvas = page.query_selector(".fl-canvas").bounding_box()
+    scale = canvas["width"] / scene.width
+    x, y = canvas["x"] + 120 * scale, canvas["y"] + 50 * scale  # the middle of its lower edge
+    page.touchscreen.tap(x, y + 30)
+    assert page.inner_text(".fl-hint") == text("live.word.tap")
+    page.touchscreen.tap(x, y + 17)  # too far for a mouse, and near enough for a finger
+    assert page.inner_text(".fl-hint") == "a box: of paper"
+    swipe((x, y), (x, y - 20), (x, y - 60), (x, y - 90))
+    assert page.evaluate("scrollY") > 30
+    assert page.inner_text(".fl-hint") == "a box: of paper"
+
+
+def test_a_finger_on_a_handle_moves_it_and_beside_it_the_picture(phone):
+    page, swipe = phone
+    view = VIEWS["ruler"]().set(rate=0.1)
+    show(page, view)
+    frame = page.locator(".fl-frame")
+    assert frame.evaluate("(frame) => frame.scrollWidth > frame.clientWidth + 50")
+    x, y = dots_on(page, view)["rate"]
+    assert x < 300
+    swipe((x, y), (x + 12, y), (x + 30, y), (x + 40, y))
+    settled(page)
+    assert view.values["rate"] > 0.1
+    assert frame.evaluate("(frame) => frame.scrollLeft") == 0
+    rate = view.values["rate"]
+    below = page.query_selector(".fl-canvas").bounding_box()
+    far = below["y"] + below["height"] - 6
+    swipe((250, far), (230, far), (160, far), (120, far))
+    assert frame.evaluate("(frame) => frame.scrollLeft") > 20
+    assert view.values["rate"] == rate
+
+
 def test_a_finger_plays_steps_and_slides(chrome):
     page = chrome.new_page(has_touch=True, reduced_motion="reduce")
     view = VIEWS["stepper"]()

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import pytest
 
 import fabriclab as fl
@@ -20,7 +21,7 @@ from fabriclab.course.progress import store
 from fabriclab.texts import text
 from lesson_files import FILES, ROOT
 from support.browser import browser
-from website import checks, executed, pages, recorder, reference
+from website import build, checks, executed, pages, recorder, reference
 
 STEPPER = 7  # states of a ring of four: before the first of its six steps, and after each
 
@@ -73,7 +74,8 @@ def test_a_record_has_every_state_that_a_reader_can_set(record):
 def test_a_record_has_the_arrays_that_a_kernel_would_send(record):
     view = fl.live.stepper("all_reduce", "ring", 4, step=3)
     view._prepare()
-    numbers = base64.b64decode(record["numbers"])
+    apart = np.frombuffer(base64.b64decode(record["numbers"]), np.uint8)
+    numbers = apart.reshape(4, -1).T.tobytes()
     starts = [0]
     for size in record["sizes"]:
         starts.append(starts[-1] + 4 * size)
@@ -81,7 +83,8 @@ def test_a_record_has_the_arrays_that_a_kernel_would_send(record):
     for *_, arrays in record["values"][record["frames"][3][1]]:
         for _, place in arrays:
             found += numbers[starts[place] : starts[place + 1]]
-    assert found == view.numbers
+    recorded, sent = np.frombuffer(found, "<f4"), np.frombuffer(view.numbers, "<f4")
+    assert recorded == pytest.approx(sent, abs=0.5 / recorder.PLACES)
 
 
 def test_recording_leaves_the_view_as_it_was():
@@ -120,6 +123,12 @@ def test_the_first_control_moves_where_not_all_can():
     axes = {name: list(range(1, 9)) for name in "abc"}
     thin = recorder.thinned(axes, dict.fromkeys(axes, 1), 9)
     assert thin["c"] == [1] and len(thin["a"]) == 3
+
+
+def test_the_first_control_stays_even_if_it_has_the_most_values():
+    axes = {"groups": list(range(1, 33)), "routing": ["minimal", "valiant"]}
+    thin = recorder.thinned(axes, {"groups": 1, "routing": "minimal"}, 5)
+    assert thin == {"groups": [1, 17, 32], "routing": ["minimal"]}
 
 
 @pytest.mark.parametrize("length", range(1, 12))
@@ -283,6 +292,15 @@ def test_the_reference_has_every_public_name():
         assert described, name
 
 
+def test_the_first_page_has_each_lesson_in_its_part():
+    made = build.welcome(sorted((ROOT / "exercises").glob("*.ipynb")))
+    parts = re.split(r"\n### ", made.split("## Lessons")[1].split("### Learning paths")[0])[1:]
+    assert [part.split("\n")[0] for part in parts] == list(build.PARTS.values())
+    for number, part in zip(build.PARTS, parts, strict=True):
+        for name, path in FILES.items():
+            assert (f"(notebooks/{path.name})" in part) == name.startswith(number)
+
+
 # The checks of a site -----------------------------------------------------------------------------
 
 
@@ -309,6 +327,7 @@ def test_a_sound_site_has_no_problems(tmp_path):
         ('<a href="two.html#y">', "no anchor two.html#y"),
         ('<a href="#y">', "no anchor #y"),
         ('<img src="a.png">', "no file a.png"),
+        ('<picture><source srcset="b.webp"></picture>', "no file b.webp"),
         ('<script src="https://cdn.example/a.js"></script>', "from another host"),
         ('<div data-view="31_x-1">', "no record 31_x-1.js"),
         (f"<p>{ROOT}/build</p>", "names "),
@@ -474,6 +493,37 @@ def test_a_tap_reads_an_item_of_a_picture(chrome, place):
     read = hint.inner_text()
     opened.close()
     assert read != before
+
+
+def test_what_a_tap_reads_stays_in_sight_with_the_controls_while_a_finger_scrolls(chrome, place):
+    context = chrome.new_context(viewport={"width": 390, "height": 500}, has_touch=True)
+    opened = context.new_page()
+    opened.goto(place)
+    opened.wait_for_selector("[data-view] canvas")
+    card = opened.locator("[data-view] .fl-live")
+    assert card.bounding_box()["height"] > 500
+    touch = context.new_cdp_session(opened)
+    for _ in range(3):
+        for kind, y in (
+            ("touchStart", 300),
+            ("touchMove", 280),
+            ("touchMove", 230),
+            ("touchEnd", 0),
+        ):
+            points = [{"x": 200, "y": y}] if y else []
+            touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+        opened.wait_for_timeout(100)
+        box = card.bounding_box()
+        if box["y"] < 0 and box["y"] + box["height"] > 500:
+            break
+    assert box["y"] < 0 and box["y"] + box["height"] > 500, (
+        "the card is not where this test needs it"
+    )
+    controls = opened.locator("[data-view] .fl-controls").bounding_box()
+    foot = opened.locator("[data-view] .fl-foot").bounding_box()
+    context.close()
+    assert controls["y"] >= -1
+    assert foot["y"] + foot["height"] <= 501
 
 
 def test_a_guess_unfolds_what_came_out(page):

@@ -79,7 +79,11 @@ three lines at the top.
 
 {lessons}
 
+### Learning paths
+
+:::{{container}} fl-rows fl-paths
 {paths}
+:::
 
 ## Words, statements, library
 
@@ -226,11 +230,23 @@ def welcome(exercises: list[Path]) -> str:
     return WELCOME.format(
         alt=picture[1],
         lead=picture[2],
-        lessons=lesson_index.rows("notebooks/", minutes=True),
+        lessons=by_part(lesson_index.rows("notebooks/", minutes=True)),
         paths=lesson_index.paths_table(),
         exercises=listed,
         trees="\n\n".join(trees),
     )
+
+
+def by_part(table: str) -> str:
+    """Return the table of lessons as one table for each part, below its name."""
+    first, line, *rows = table.split("\n")
+    parts = []
+    for part, caption in PARTS.items():
+        here = [row for row in rows if re.match(rf"\| \[?{part}", row)]
+        if here:
+            listed = "\n".join([first, line, *here])
+            parts.append(f"### {caption}\n\n:::{{container}} fl-rows fl-lessons\n{listed}\n:::")
+    return "\n\n".join(parts)
 
 
 def _entry(path: Path) -> str:

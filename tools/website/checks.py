@@ -54,6 +54,8 @@ class Page(html.parser.HTMLParser):
             self.links.append(str(given["href"]))
         if tag in ("img", "script", "source") and given.get("src"):
             self.loads.append(str(given["src"]))
+        if tag == "source" and given.get("srcset"):  # loaded in place of the picture beside it
+            self.links.append(str(given["srcset"]).split()[0])
         if tag == "link" and given.get("href"):
             fetched = {"stylesheet", "icon", "preload"} & set(str(given.get("rel")).split())
             (self.loads if fetched else self.links).append(str(given["href"]))

@@ -39,6 +39,7 @@ html_js_files = [("site.js", {"defer": ""})]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False
+html_show_copyright = False  # the line would name nobody
 html_permalinks = True
 _FONTS = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 html_theme_options = {

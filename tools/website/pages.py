@@ -234,7 +234,10 @@ def style_sheet(styles: Collection[str]) -> str:
     )
     drawn = (Path(look.__file__).parent / "views" / "picture.css").read_text(encoding="utf-8")
     page = (HERE / "static" / "page.css").read_text(encoding="utf-8")
-    return "\n".join([LiveModel._css, picture, drawn, *dict.fromkeys(styles), page])
+    said = {"read": WORDS["minutes_read"], "do": WORDS["minutes_do"]}
+    words = "".join(f"--fl-{name}:{json.dumps(words)};" for name, words in said.items())
+    styles = [LiveModel._css, picture, drawn, *dict.fromkeys(styles), f":root{{{words}}}", page]
+    return "\n".join(styles)
 
 
 def with_links(source: str, folder: str, known: Collection[str]) -> str:

@@ -3,7 +3,8 @@
 
 const PATIENCE = 3000, BEAT = 1000, REST = 400; // ms
 const DIGITS = 6; // significant digits of the value of a slider
-const GRIP = 14, PADDING = 16; // px: reach of a handle; room beside the picture, left and right together
+// px: reach of a handle, and of a finger; room beside the picture, left and right together
+const GRIP = 14, FINGER = 22, PADDING = 16;
 // px: the height of a card in a window of 768 and of the picture in it, and what the window shows besides them
 const ROOM = 600, SHOWN = 168, CANVAS = 412, BESIDES = 356;
 const FEW = 4, SHORT = 28; // a choice of so few options, of so many letters together, is a switch and not a menu
@@ -162,11 +163,14 @@ class Card {
     this.buildFooter();
     this.buildControls();
     this.canvas.addEventListener("keydown", (event) => this.key(event));
-    this.canvas.addEventListener("pointermove", (event) => (this.grip ? this.drag(event) : this.point(event)));
+    this.canvas.addEventListener("pointermove", (event) => this.follow(event));
     this.canvas.addEventListener("pointerdown", (event) => this.grasp(event));
     this.canvas.addEventListener("lostpointercapture", () => (this.grip = null)); // let go, or cancelled
-    this.canvas.addEventListener("pointerleave", () => this.reading(null));
-    this.canvas.addEventListener("click", () => this.turning || this.pick());
+    // A finger leaves with every tap, and when it scrolls the page; what it has read stays.
+    this.canvas.addEventListener("pointerleave", ({ pointerType }) => pointerType === "touch" || this.reading(null));
+    // A finger on a handle moves the handle, and elsewhere the page.
+    this.canvas.addEventListener("touchmove", (event) => this.grip?.name && event.cancelable && event.preventDefault(), { passive: false });
+    this.canvas.addEventListener("click", (event) => this.tap(event));
     this.root.addEventListener("fullscreenchange", () => this.refit());
   }
 
@@ -471,9 +475,9 @@ class Card {
     if (!this.drawn && frame.counted && this.opened !== "numbers") this.open("numbers"); // then the table is the view
     if (frame.table !== undefined) this.cells.innerHTML = frame.table;
     this.size = frame.panels;
-    // A finger on a picture with a handle moves the handle, not the page sideways.
-    this.canvas.style.touchAction = [...layers.values()].some((layer) => layer.drag || layer.z) ? "pan-y" : "";
     this.painter.show(layers, frame.panels, frame.moves);
+    // A finger that moves over a solid turns it, and does not move the page sideways.
+    this.canvas.style.touchAction = this.painter.isSolid() ? "pan-y" : "";
     // What stands beside the present state has the same axes, which may have become longer or shorter.
     for (const pin of this.pins) if (frame.kept[pin.number]) pin.show(this.beside.get(pin.number), frame.kept[pin.number]);
     this.limit(frame.limits);
@@ -563,6 +567,11 @@ class Card {
     return [...this.layers.values()].filter((layer) => layer.names);
   }
 
+  // How a part is read: with a pointer and keys, or, where nothing can hover, with a finger.
+  how(pointer, finger) {
+    return this.spec.words[matchMedia("(hover: none)").matches ? finger : pointer];
+  }
+
   reading(item) {
     this.read = item;
     const layer = item && this.readable()[item[0]];
@@ -571,7 +580,7 @@ class Card {
       const note = layer.notes?.[item[1]] ? `: ${layer.notes[item[1]]}` : ""; // some items have nothing to add
       this.tell(layer.names[item[1]] + note);
     }
-    if (!this.read) this.tell(this.painter.isSolid() ? this.spec.words.turn : this.model.get("frame").hint || (this.readable().length ? this.spec.words.keys : ""));
+    if (!this.read) this.tell(this.painter.isSolid() ? this.how("turn", "swipe") : this.model.get("frame").hint || (this.readable().length ? this.how("keys", "tap") : ""));
     this.marked = this.read && [this.readable()[this.read[0]], this.read[1]];
     this.later();
   }
@@ -601,6 +610,21 @@ class Card {
     event.stopPropagation();
   }
 
+  // A finger that moves scrolls the page, unless it holds something; a mouse reads what it comes to.
+  follow(event) {
+    if (this.grip) return this.drag(event);
+    if (event.pointerType === "touch") return;
+    this.touched = false;
+    this.point(event);
+  }
+
+  // A finger cannot point before it taps, so a tap does both: it reads what is near, and selects it.
+  tap(event) {
+    if (this.turning) return;
+    if (this.touched) this.point(event);
+    this.pick();
+  }
+
   pick() {
     const layer = this.read && this.readable()[this.read[0]];
     if (layer && layer.pick) this.move({ [layer.pick]: layer.picks[this.read[1]] }, "", false);
@@ -615,16 +639,24 @@ class Card {
 
   // A dot that is moved by hand: the control that it stands for, and where the ends of that control are.
   handle(event) {
+    let best = this.reach() || GRIP, found = null;
     for (const { drag, drag_ends, x: xs, y: ys, panel } of this.layers.values())
       for (const [i, name] of (drag || []).entries()) {
         const [x, y] = this.painter.place(event, panel);
-        if (name && Math.hypot(xs[i] - x, ys[i] - y) < GRIP) return { name, ends: drag_ends, panel };
+        const far = Math.hypot(xs[i] - x, ys[i] - y);
+        if (name && far < best) [best, found] = [far, { name, ends: drag_ends, panel }];
       }
-    return null;
+    return found;
+  }
+
+  // How far from an item a finger may be, in units of the picture; a mouse has the usual reach.
+  reach() {
+    return this.touched ? FINGER / this.painter.scale : undefined;
   }
 
   grasp(event) {
     this.turning = false;
+    this.touched = event.pointerType === "touch";
     this.grip = event.button ? null : this.handle(event);
     if (!this.grip && !event.button && this.painter.isSolid()) this.grip = { at: [event.clientX, event.clientY] };
     if (!this.grip) return;
@@ -651,7 +683,7 @@ class Card {
 
   point(event) {
     this.canvas.style.cursor = this.handle(event) ? "ew-resize" : this.painter.isSolid() ? "grab" : "";
-    const found = this.painter.under(event, this.readable());
+    const found = this.painter.under(event, this.readable(), this.reach());
     if (String(found) !== String(this.read)) this.reading(found);
   }
 

@@ -17,6 +17,7 @@ const MOST_PACKETS = 1500;
 const TINY = 1.3; // px; of lines so thin there are very many
 const AREA = 0.18; // how much colour an area below a line has
 const AWAY = 0.15; // how much is left of what has nothing to do with the item that is read
+const REACHED = 8; // px from a pointer to the item that it reads
 
 const clamp = (value, low = 0, high = 1) => Math.min(high, Math.max(low, value));
 const ease = (t) => t * t * (3 - 2 * t);
@@ -571,9 +572,9 @@ class Painter {
 
   // ---------------------------------------------------------------- what is under the pointer
 
-  // The item nearest to the pointer: [layer, number], or null.
-  under(event, layers) {
-    let best = 8, found = null;
+  // The item nearest to the pointer and within reach of it: [layer, number], or null.
+  under(event, layers, reach = REACHED) {
+    let best = reach, found = null;
     layers.forEach((layer, k) => {
       const [x, y] = this.place(event, layer.panel), where = layer.seen ? { ...layer, ...layer.seen } : layer;
       for (let i = 0; i < layer.names.length; i++) {

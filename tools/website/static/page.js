@@ -34,14 +34,17 @@ function load(name) {
   });
 }
 
-// The record is a length, JSON of that length, and the numbers of all arrays.
+// The record is a length, JSON of that length, and the numbers of all arrays: the first byte of each, then the second.
 async function unpack(text) {
   const packed = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   const bytes = await new Response(stream).arrayBuffer();
   const [length] = new Uint32Array(bytes.slice(0, 4));
   const record = JSON.parse(new TextDecoder().decode(new Uint8Array(bytes, 4, length)));
-  record.numbers = new Uint8Array(bytes, 4 + length);
+  const apart = new Uint8Array(bytes, 4 + length), count = apart.length / 4;
+  record.numbers = new Uint8Array(apart.length);
+  for (let byte = 0; byte < 4; byte++)
+    for (let i = 0; i < count; i++) record.numbers[4 * i + byte] = apart[byte * count + i];
   let at = 0;
   record.places = record.sizes.map((size) => [4 * at, 4 * (at += size)]);
   return record;
@@ -221,11 +224,9 @@ async function showView(place) {
     const record = await unpack(await load(place.dataset.view));
     const model = new View(record);
     mount(place, model);
-    place.addEventListener("click", ({ target, clientX, clientY }) => { // a tap points, as a mouse does before its click
-      if (target.matches("canvas")) target.dispatchEvent(new PointerEvent("pointermove", { clientX, clientY }));
-    }, { capture: true });
     place.addEventListener("pointerdown", ({ target }) => (model.dragged = target.type === "range"));
     addEventListener("pointerup", () => (model.dragged = false));
+    holdHead(place);
     place.classList.toggle("fl-no-pin", record.shares_axes);
     const still = record.spec.controls.filter(({ name }) => record.axes[name].length < 2);
     for (const { name } of still)
@@ -241,6 +242,17 @@ async function showView(place) {
     note(place, WORDS.still);
     console.warn(error);
   }
+}
+
+// On a phone a card is taller than the screen: of its head, what stands above the controls scrolls away (page.css).
+function holdHead(place) {
+  const head = place.querySelector(".fl-head"), controls = place.querySelector(".fl-controls");
+  const measure = () => {
+    const above = controls.hidden ? head.offsetHeight : controls.getBoundingClientRect().top - head.getBoundingClientRect().top;
+    head.style.setProperty("--fl-above", `${above}px`);
+  };
+  new ResizeObserver(measure).observe(head);
+  measure();
 }
 
 function showQuestion(place) {
