@@ -11,6 +11,7 @@ import pytest
 from fabriclab import check, designs
 from fabriclab.course import judges
 from fabriclab.course.grading.graders import Own, grade_cells
+from fabriclab.course.grading.limits import Limits
 from fabriclab.course.grading.sandbox import Sandbox
 from fabriclab.course.judges import PRACTICE, Unanswered, draw, find
 from fabriclab.course.judges.exercise2 import choices, plans, sums
@@ -82,6 +83,12 @@ def own_file(tmp_path, monkeypatch):
 @pytest.fixture(scope="module")
 def box():
     with Sandbox() as box:
+        yield box
+
+
+@pytest.fixture(scope="module")
+def brief():
+    with Sandbox(Limits(cpu_s=1)) as box:  # for code that uses up all of it
         yield box
 
 
@@ -336,9 +343,9 @@ def test_judging_takes_less_than_the_limit(id):
         "import fabriclab",
     ],
 )
-def test_bad_designs_end_with_a_sentence(line, box):
+def test_bad_designs_end_with_a_sentence(line, brief):
     code = f"def design():\n    {line}\n"
-    record, _ = grade_cells(box, PRACTICE, find("ex2-b"), [SETUP, code], "")
+    record, _ = grade_cells(brief, PRACTICE, find("ex2-b"), [SETUP, code], "")
     assert record["points"] == 0 and record["said"] and record["trouble"] != "judge", record
 
 

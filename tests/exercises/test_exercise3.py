@@ -281,6 +281,12 @@ def strict():
         yield box
 
 
+@pytest.fixture(scope="module")
+def brief():
+    with Sandbox(Limits(cpu_s=1)) as box:  # for code that uses up all of it
+        yield box
+
+
 @pytest.mark.parametrize("id", RIGHT)
 def test_the_solution_gets_full_marks_behind_the_walls_and_without_them(id, box):
     for where in (box, Own()):
@@ -339,9 +345,9 @@ LOOPS = {
 
 
 @pytest.mark.parametrize("name", sampled(LOOPS, 5))
-def test_bad_programs_end_with_a_sentence(name, strict, box):
+def test_bad_programs_end_with_a_sentence(name, brief, box):
     code = f"def serve(node):\n{LOOPS[name]}\ndef work(node):\n{LOOPS[name]}"
-    record, _ = grade_cells(strict, PRACTICE, find("ex3-b"), [SETUP, code], "")
+    record, _ = grade_cells(brief, PRACTICE, find("ex3-b"), [SETUP, code], "")
     assert record["points"] == 0 and record["said"] and record["trouble"] != "judge", record
     good, _ = grade_cells(box, PRACTICE, find("ex3-c"), [SETUP, SOLVED["ex3-c"]], "")
     assert good["points"] == 8

@@ -13,6 +13,7 @@ import pytest
 from fabriclab import check
 from fabriclab.course import judges
 from fabriclab.course.grading.graders import Own, grade_cells
+from fabriclab.course.grading.limits import Limits
 from fabriclab.course.grading.sandbox import Sandbox
 from fabriclab.course.judges import PRACTICE, Unanswered, draw, find
 from fabriclab.course.judges.exercise4 import floats, switches, traces, worth
@@ -593,6 +594,12 @@ def strict():
         yield box
 
 
+@pytest.fixture(scope="module")
+def brief():
+    with Sandbox(Limits(cpu_s=1)) as box:  # for code that uses up all of it
+        yield box
+
+
 @pytest.mark.parametrize("id", RIGHT)
 def test_the_solution_gets_full_marks_behind_the_walls_and_without_them(id, box):
     for where in (box, Own()):
@@ -630,7 +637,7 @@ def test_floats_that_are_added_beside_the_switch_earn_nothing(box):
 
 
 @pytest.mark.parametrize("name", sampled(answers.LOOPS, 2))
-def test_bad_workers_end_with_a_sentence(name, strict, box):
+def test_bad_workers_end_with_a_sentence(name, brief, box):
     code = but(
         "ex4-b",
         (
@@ -638,7 +645,7 @@ def test_bad_workers_end_with_a_sentence(name, strict, box):
             f"        {answers.LOOPS[name]}\n        slot = header['slot']\n",
         ),
     )
-    record, _ = grade_cells(strict, PRACTICE, find("ex4-b"), [SETUP, code], "")
+    record, _ = grade_cells(brief, PRACTICE, find("ex4-b"), [SETUP, code], "")
     assert (
         record["points"] == (20 if name == "prints megabytes" else 0)
         and record["trouble"] != "judge"
@@ -660,9 +667,9 @@ def test_bad_workers_end_with_a_sentence(name, strict, box):
         "self.registers = [1]",
     ],
 )
-def test_bad_programs_end_with_a_sentence(line, strict):
+def test_bad_programs_end_with_a_sentence(line, brief):
     code = but("ex4-b", ("    def apply(self", f"        {line}\n\n    def apply(self"))
-    record, _ = grade_cells(strict, PRACTICE, find("ex4-b"), [SETUP, code], "")
+    record, _ = grade_cells(brief, PRACTICE, find("ex4-b"), [SETUP, code], "")
     assert record["points"] == 0 and record["said"] and record["trouble"] != "judge", record
 
 

@@ -19,7 +19,7 @@ import pytest
 import fabriclab
 from fabriclab import __main__
 from fabriclab.course import judges
-from fabriclab.course.grading import graders, notebooks, results, works
+from fabriclab.course.grading import commands, graders, notebooks, results, works
 from fabriclab.course.grading.limits import Limits
 from fabriclab.course.grading.sandbox import Sandbox, SandboxError
 from fabriclab.course.judges import JudgedQuestion, Proxy, Verdict
@@ -31,7 +31,7 @@ from support.nbgrader_rules import faults
 from support.processor import processor_time
 from support.prose import sentence, states
 from support.sampling import sampled
-from support.small_exercise import ANSWERS, QUESTIONS, book, cell, hand_in
+from support.small_exercise import ANSWERS, QUESTIONS, book, cell, hand_in, impatient
 
 linux = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="learners' code is run on Linux only"
@@ -393,8 +393,8 @@ def hostile(tmp_path_factory):
         "--out",
         folder / "grades.csv",
         "--time-factor",
-        "0.2",
-        env=dict(os.environ, TMPDIR=str(temporary)),
+        "0.1",
+        env=dict(os.environ, TMPDIR=str(temporary), WALL_S="20"),
     )
     _, said = done.communicate(timeout=300)
     assert done.returncode == 0, said
@@ -648,11 +648,11 @@ def each(ask, rng):
     return Verdict(sum(right.values()) / 3)
 
 
-WORKS = "def {}(n):\n    end = time.process_time() + 0.04\n    while time.process_time() < end: pass\n    return n\n"
+WORKS = "def {}(n):\n    end = time.process_time() + 0.016\n    while time.process_time() < end: pass\n    return n\n"
 STALLS = {
     "spins at once": "def second(n):\n    while True: pass\n",
     "spins at the end": "def second(n):\n    while n == 19: pass\n    return n\n",
-    "spends it bit by bit": WORKS.replace("0.04", "0.1").format("second"),
+    "spends it bit by bit": WORKS.replace("0.016", "0.04").format("second"),
     "spins behind a generator": "def second(n):\n    while True: pass\n    yield\n",
     "leaves its process": "import os\ndef second(n): os._exit(0)\n",
 }
@@ -662,11 +662,11 @@ STALLS = {
 def test_a_function_that_stalls_leaves_the_others_all_of_their_time(name):
     question = JudgedQuestion("ex9-a", ("first", "second", "third"), 30, each, lambda rng: None)
     code = "import time\n" + WORKS.format("first") + STALLS[name] + WORKS.format("third")
-    with Sandbox(Limits(cpu_s=1)) as box:  # of which the other two need 0.8 s each
+    with Sandbox(Limits(cpu_s=0.4)) as box:  # of which the other two need 0.32 s each
         record, _ = graders.grade_cells(box, "practice", question, [code], "")
     assert record["points"] == 20
     assert record["trouble"] == ("exited" if name == "leaves its process" else "time")
-    assert record["seconds"] < 3.1
+    assert record["seconds"] < 1.3
 
 
 # Side by side
@@ -836,10 +836,11 @@ def test_without_a_root_and_landlock_nothing_is_run_unless_asked(tmp_path, monke
 # Replay
 
 
-def test_a_replay_of_a_verdict_that_met_the_time_limit_says_so(tmp_path, capsys):
+def test_a_replay_of_a_verdict_that_met_the_time_limit_says_so(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(commands, "Limits", impatient(12))
     room, out = tmp_path / "room", tmp_path / "grades.csv"
     hand_in(
-        room, "ann", book(a="import time\ndef double(x):\n    time.sleep(0.9)\n    return 2 * x")
+        room, "ann", book(a="import time\ndef double(x):\n    time.sleep(0.18)\n    return 2 * x")
     )
     assert run("grade", room, "--out", out, "--time-factor", "0.02") == 0
     for more, code, said in (
@@ -856,13 +857,13 @@ def test_a_replay_of_a_verdict_that_met_the_time_limit_says_so(tmp_path, capsys)
     )
 
 
-@pytest.mark.parametrize("factor", [1, 0.2])
+@pytest.mark.parametrize("factor", [1, 0.05])
 def test_results_of_a_strict_clock_on_the_wall_are_replayed_with_a_fair_one(
     tmp_path, capsys, factor
 ):
     """Earlier versions wrote files whose limit on the wall was that of processor time."""
     room, out = tmp_path / "room", tmp_path / "grades.csv"
-    slow = "import time\ndef double(x):\n    time.sleep(1.2)\n    return 2 * x"
+    slow = "import time\ndef double(x):\n    time.sleep(0.2)\n    return 2 * x"
     hand_in(room, "ann", book(a=slow))
     assert run("grade", room, "--out", out) == 0
     assert points(table(out)["ann"]) == FULL
