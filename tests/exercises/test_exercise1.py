@@ -86,14 +86,14 @@ def test_there_are_enough_of_both():
     assert all(len({name.partition("/")[0] for name in answers}) >= 8 for answers in WRONG.values())
 
 
-@pytest.mark.parametrize(("id", "name"), sampled(GOOD, 2))
+@pytest.mark.parametrize(("id", "name"), sampled(GOOD, 4))
 def test_a_right_answer_gets_full_marks_with_any_key(id, name):
     for key in (PRACTICE, *KEYS[:6]):
         found = verdict(id, RIGHT[id][name], key)
         assert (found.part, found.mistake) == (1, ""), (key, found)
 
 
-@pytest.mark.parametrize(("id", "name"), sampled(BAD, 2))
+@pytest.mark.parametrize(("id", "name"), sampled(BAD, 4))
 def test_a_wrong_answer_is_refused_by_name(id, name):
     for key in (PRACTICE, *KEYS[:2]):
         found = verdict(id, WRONG[id][name], key)
@@ -310,7 +310,7 @@ def between(one, other):
 
 @pytest.mark.parametrize("id", sampled(RIGHT, 2))
 @pytest.mark.parametrize(
-    "keys", [(PRACTICE, "1", "2"), pytest.param([*map(str, KEYS)], marks=pytest.mark.slow)]
+    "keys", [(PRACTICE,), pytest.param([*map(str, KEYS)], marks=pytest.mark.slow)]
 )
 def test_an_answer_that_is_always_the_same_earns_nothing(id, keys):
     for key in keys:

@@ -95,14 +95,14 @@ def brief():
 # Right and wrong -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("id", "name"), sampled(GOOD, 3))
+@pytest.mark.parametrize(("id", "name"), sampled(GOOD, 5))
 def test_a_right_answer_gets_full_marks_with_any_key(id, name):
     for key in (PRACTICE, 1):
         found = verdict(id, RIGHT[id][name], key)
         assert (found.part, found.mistake, found.said) == (1, "", ()), (key, found)
 
 
-@pytest.mark.parametrize(("id", "name"), sampled(BAD, 3))
+@pytest.mark.parametrize(("id", "name"), sampled(BAD, 4))
 def test_a_wrong_answer_loses_points_and_its_mistake_is_named(id, name):
     found = verdict(id, WRONG[id][name])
     assert found.part < 1 and found.mistake == name.partition("/")[0], found
@@ -149,7 +149,7 @@ def test_right_designs_are_different_networks():
     assert len(seen) >= 8
 
 
-@pytest.mark.parametrize("place", sampled(range(12), 4))
+@pytest.mark.parametrize("place", sampled(range(12), 6))
 def test_each_approach_of_the_library_gets_full_marks(place):
     sheets = [*designs.examples().values()]
     assert len(sheets) == 12
@@ -299,7 +299,7 @@ def chosen(name):
     )
 
 
-@pytest.mark.parametrize("name", sampled(RIGHT["ex2-b"], 3))
+@pytest.mark.parametrize("name", sampled(RIGHT["ex2-b"], 6))
 def test_each_right_design_may_be_chosen(name):
     found = verdict("ex2-c", chosen(name))
     assert (found.part, found.mistake, found.said) == (1, "", ()), found

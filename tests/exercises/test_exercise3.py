@@ -73,14 +73,14 @@ def own_file(tmp_path, monkeypatch):
 # Right and wrong -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("id", "name"), sampled(GOOD, 2))
+@pytest.mark.parametrize(("id", "name"), sampled(GOOD, 4))
 def test_a_right_answer_gets_full_marks_with_any_key(id, name):
     for key in (PRACTICE, 1):
         found = verdict(id, RIGHT[id][name], key)
         assert (found.part, found.mistake, found.said) == (1, "", ()), (key, found)
 
 
-@pytest.mark.parametrize(("id", "name"), sampled(BAD, 2))
+@pytest.mark.parametrize(("id", "name"), sampled(BAD, 4))
 def test_a_wrong_answer_loses_points_and_its_mistake_is_named(id, name):
     for key in (PRACTICE, 1):
         found = verdict(id, WRONG[id][name], key)

@@ -74,7 +74,7 @@ def own_file(tmp_path, monkeypatch):
 # Right and wrong -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("id", "name"), sampled(GOOD, 2))
+@pytest.mark.parametrize(("id", "name"), sampled(GOOD, 4))
 def test_a_right_answer_gets_full_marks_with_any_key(id, name):
     for key in (PRACTICE, 1, 2):
         found = verdict(id, RIGHT[id][name], key)
@@ -82,7 +82,7 @@ def test_a_right_answer_gets_full_marks_with_any_key(id, name):
 
 
 @pytest.mark.filterwarnings("ignore:divide by zero")
-@pytest.mark.parametrize(("id", "name"), sampled(BAD, 2))
+@pytest.mark.parametrize(("id", "name"), sampled(BAD, 4))
 def test_a_wrong_answer_loses_points_and_its_mistake_is_named(id, name):
     for key in (PRACTICE, 1):
         found = verdict(id, WRONG[id][name], key)
@@ -208,9 +208,10 @@ def test_packets_of_another_form_are_told():
         assert found.part == 0 and words in " ".join(found.said), found
 
 
-def test_the_time_through_the_switch_is_that_of_a_run_that_follows_every_packet():
+@pytest.mark.parametrize("n", [60, pytest.param(300, marks=pytest.mark.slow)])
+def test_the_time_through_the_switch_is_that_of_a_run_that_follows_every_packet(n):
     rng = np.random.default_rng(32)
-    for _ in range(300):
+    for _ in range(n):
         design = worth.Design(
             int(rng.integers(16, 65)), int(rng.integers(1, 200)), int(rng.integers(1, 400))
         )
@@ -406,7 +407,8 @@ def test_no_run_is_told_of_a_program_that_does_not_fit():
 
 
 @pytest.mark.parametrize(
-    "name", ["newest chunk of each worker", "sequence numbers and a bitmap", "result cache"]
+    "name",
+    sampled(["newest chunk of each worker", "sequence numbers and a bitmap", "result cache"], 2),
 )
 @pytest.mark.parametrize("options", sampled([{"stranger": True}, {}, {"hangs": True}], 3))
 def test_right_designs_have_no_trace(name, options):
@@ -714,10 +716,7 @@ def test_a_question_takes_a_part_of_the_limit_of_time(strict):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=() if place % 6 == 0 else pytest.mark.slow)
-        for place, name in enumerate(answers.WRONG_C)
-    ],
+    sampled(answers.WRONG_C, 10),
 )
 def test_a_mistake_has_its_name_behind_strict_walls(strict, name):
     record, _ = grade_cells(strict, PRACTICE, find("ex4-c"), [SETUP, answers.WRONG_C[name]], "")
