@@ -76,7 +76,7 @@ def own_file(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("id", "name"), sampled(GOOD, 4))
 def test_a_right_answer_gets_full_marks_with_any_key(id, name):
-    for key in (PRACTICE, 1, 2):
+    for key in (PRACTICE, 1):
         found = verdict(id, RIGHT[id][name], key)
         assert (found.part, found.mistake, found.said) == (1, "", ()), (key, found)
 
@@ -610,7 +610,8 @@ def test_the_solution_gets_full_marks_behind_the_walls_and_without_them(id, box)
 
 
 @pytest.mark.parametrize(
-    "name", ["sequence numbers and a bitmap", "result cache", "one at a time, backing off"]
+    "name",
+    sampled(["sequence numbers and a bitmap", "result cache", "one at a time, backing off"], 3),
 )
 def test_other_designs_do_so_behind_the_walls(name, box):
     record, _ = grade_cells(box, "another", find("ex4-c"), [SETUP, answers.RIGHT_C[name]], "")
