@@ -331,9 +331,10 @@ def test_a_question_that_needs_the_design_is_graded_again_with_the_cells_above(b
 
 
 @pytest.mark.alone
+@pytest.mark.parametrize("n_wrong", [1, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("id", ["ex2-b", "ex2-c", "ex2-d"])
-def test_judging_takes_less_than_the_limit(id):
-    for code in (SOLVED[id], *list(WRONG[id].values())[:3]):
+def test_judging_takes_less_than_the_limit(id, n_wrong):
+    for code in (SOLVED[id], *list(WRONG[id].values())[:n_wrong]):
         begin = processor_time()
         verdict(id, code, "another")
         assert processor_time() - begin < 5

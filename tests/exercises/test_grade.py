@@ -614,7 +614,7 @@ def test_the_class_page_counts_what_is_no_misconception(tmp_path, monkeypatch, c
     hand_in(room, "cyd", student_version(book()))
     hand_in(room, "dan", book(a=None, c="def name(): return 5"))
     hand_in(room, "eve", b"{")
-    assert run("grade", room, "--out", out, "--time-factor", "0.2") == 0
+    assert run("grade", room, "--out", out, "--time-factor", "0.1") == 0
     assert sentence("grade.late", n=1, students="ann").search(capsys.readouterr().err)
     page, told = shown(tmp_path / "grades.html"), table(out)
     for trouble in ("time", "open", "cell", "file", "judge"):

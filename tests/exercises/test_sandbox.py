@@ -468,20 +468,20 @@ def test_turns_of_a_program_take_the_time_of_the_function_that_began_it():
 
 def test_a_program_is_charged_to_who_began_it_whatever_its_name_is():
     """Two functions share a helper, or a program calls itself by the name of another function."""
-    shared = "def loop():\n  while True:\n    spin(0.2)\n    yield\ndef f(): return loop()\ndef g(): return loop()\n"
+    shared = "def loop():\n  while True:\n    spin(0.1)\n    yield\ndef f(): return loop()\ndef g(): return loop()\n"
     renamed = shared.replace(
         "def f(): return loop()", "def f():\n  made = loop()\n  made.__name__ = 'g'\n  return made"
     )
     for code in (shared, renamed):
         spent = {}
         with (
-            Sandbox(Limits(cpu_s=0.5)) as made,
+            Sandbox(Limits(cpu_s=0.25)) as made,
             closing(made.session([SPIN + code], "", spent)) as session,
         ):
             mine, other = session.call("f").value, session.call("g").value
             assert [session.call(name).problem for name in (mine, mine, other, other)] == [""] * 4
             assert spent.keys() == {"/", "", "f", "g"}
-            assert spent["f"].processor == pytest.approx(0.4, abs=0.1)
+            assert spent["f"].processor == pytest.approx(0.2, abs=0.05)
             assert session.call(mine).problem == "cpu"
             assert session.call(other).problem == "cpu"  # over with the process
 
