@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import fabriclab
-from fabriclab import errors, validate
+from fabriclab import errors
 from fabriclab.course import checks
 from fabriclab.course.classroom import command as class_command
 from fabriclab.course.grading import commands
@@ -82,6 +82,7 @@ def _diagnose(given: argparse.Namespace) -> int:
 
 def _errors(on: str = "") -> str:
     """Return the errors of our models of collectives, of training steps and of inference, or of one of them."""
+    validate = fabriclab.validate  # loaded here, since no other command needs the models
     reports = {
         "collectives": validate.report,
         "steps": validate.step_report,

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from fabriclab.course.grading import _clock
 from fabriclab.course.grading._clock import ProcessorClock
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
@@ -38,6 +39,12 @@ print(os.getpid(), flush=True)
 """
 
 
+@pytest.fixture(autouse=True)
+def looks_often(monkeypatch):
+    """Look for descendants every 0.1 s also where a look costs much, so that no test waits for one."""
+    monkeypatch.setattr(_clock, "_MOST_APART", 0.1)
+
+
 @contextmanager
 def running(body):
     """Run code below a process that takes its orphans; yield its number, and a function that waits for ``done``."""
@@ -61,7 +68,7 @@ def used(body, *, family=True):
         clock = ProcessorClock(pid, family=family)
         begin = clock.read()
         wait()
-        time.sleep(0.6)  # what lives is looked for again
+        time.sleep(0.15)  # what lives is looked for again
         return clock.read() - begin
 
 

@@ -73,20 +73,20 @@ def own_file(tmp_path, monkeypatch):
 # Right and wrong -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("id", "name"), sampled(GOOD, 2))
+@pytest.mark.parametrize(("id", "name"), sampled(GOOD, 4))
 def test_a_right_answer_gets_full_marks_with_any_key(id, name):
     for key in (PRACTICE, 1):
         found = verdict(id, RIGHT[id][name], key)
         assert (found.part, found.mistake, found.said) == (1, "", ()), (key, found)
 
 
-@pytest.mark.parametrize(("id", "name"), sampled(BAD, 2))
-def test_a_wrong_answer_loses_points_and_its_mistake_is_named(id, name):
-    for key in (PRACTICE, 1):
-        found = verdict(id, WRONG[id][name], key)
-        assert found.part < 1 and found.mistake == name.partition("/")[0], (key, found)
-        assert misconception(id, found.mistake) in found.said and len(found.said) >= 2
-        assert all("{" not in sentence for sentence in found.said)
+@pytest.mark.parametrize("key", [PRACTICE, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("id", "name"), sampled(BAD, 4))
+def test_a_wrong_answer_loses_points_and_its_mistake_is_named(id, name, key):
+    found = verdict(id, WRONG[id][name], key)
+    assert found.part < 1 and found.mistake == name.partition("/")[0], found
+    assert misconception(id, found.mistake) in found.said and len(found.said) >= 2
+    assert all("{" not in sentence for sentence in found.said)
 
 
 @pytest.mark.slow
@@ -281,6 +281,12 @@ def strict():
         yield box
 
 
+@pytest.fixture(scope="module")
+def brief():
+    with Sandbox(Limits(cpu_s=1)) as box:  # for code that uses up all of it
+        yield box
+
+
 @pytest.mark.parametrize("id", RIGHT)
 def test_the_solution_gets_full_marks_behind_the_walls_and_without_them(id, box):
     for where in (box, Own()):
@@ -339,9 +345,9 @@ LOOPS = {
 
 
 @pytest.mark.parametrize("name", sampled(LOOPS, 5))
-def test_bad_programs_end_with_a_sentence(name, strict, box):
+def test_bad_programs_end_with_a_sentence(name, brief, box):
     code = f"def serve(node):\n{LOOPS[name]}\ndef work(node):\n{LOOPS[name]}"
-    record, _ = grade_cells(strict, PRACTICE, find("ex3-b"), [SETUP, code], "")
+    record, _ = grade_cells(brief, PRACTICE, find("ex3-b"), [SETUP, code], "")
     assert record["points"] == 0 and record["said"] and record["trouble"] != "judge", record
     good, _ = grade_cells(box, PRACTICE, find("ex3-c"), [SETUP, SOLVED["ex3-c"]], "")
     assert good["points"] == 8
@@ -559,7 +565,7 @@ def killed(program, root, kills, seed):
 
 
 def test_a_worker_killed_at_a_random_point_harms_nobody(program, root):
-    assert killed(program, root, 6, 1) == 6
+    assert killed(program, root, 4, 1) == 4
 
 
 @pytest.mark.release
@@ -647,12 +653,12 @@ def test_an_endless_loop_is_stopped(monkeypatch):
     assert time.process_time() - begin < 5
 
 
-def test_programs_that_go_on_for_ever_are_ended_in_a_notebook_too():
-    for name in ("yields for ever", "polls for ever", "adds for ever"):
-        begin = time.process_time()
-        found = verdict("ex3-b", f"def serve(node):\n{LOOPS[name]}\ndef work(node):\n{LOOPS[name]}")
-        assert found.part == 0 and remark(3, "fault.hangs").search(" ".join(found.said))
-        assert time.process_time() - begin < 10
+@pytest.mark.parametrize("name", sampled(["yields for ever", "polls for ever", "adds for ever"], 3))
+def test_programs_that_go_on_for_ever_are_ended_in_a_notebook_too(name):
+    begin = time.process_time()
+    found = verdict("ex3-b", f"def serve(node):\n{LOOPS[name]}\ndef work(node):\n{LOOPS[name]}")
+    assert found.part == 0 and remark(3, "fault.hangs").search(" ".join(found.said))
+    assert time.process_time() - begin < 10
 
 
 def test_a_hang_says_at_which_lines_the_programs_stand(box):

@@ -7,6 +7,7 @@ from fabriclab.course import judges
 from fabriclab.texts import text
 from support import lesson_gates as gates
 from support.exercise_books import book_of, errors_of_a_run
+from support.sampling import sampled
 
 COLUMNS = {1: 75, 2: 80, 3: 80, 4: 80}  # of code in each exercise: a narrow window shows them whole
 
@@ -58,12 +59,7 @@ def test_the_text_is_plain_and_code_is_shown_whole(root, number):
 # Cells below a question wait for its answer with fl.exercises.written(...).
 @pytest.mark.parametrize(
     "number",
-    [
-        1,
-        pytest.param(2, marks=pytest.mark.slow),
-        pytest.param(3, marks=pytest.mark.slow),
-        4,
-    ],
+    sampled([4, 3, 2, 1], 4),
 )
 def test_a_blank_exercise_runs_from_top_to_bottom(root, number, tmp_path, monkeypatch):
     book = nbformat.read(root / "exercises" / f"exercise{number}.ipynb", 4)

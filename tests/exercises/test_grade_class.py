@@ -456,12 +456,12 @@ def busy():
 @pytest.mark.skipif(starved("self") == 0, reason="this kernel has no scheduler statistics")
 def test_a_busy_machine_costs_nothing_and_a_sleeper_is_stopped_all_the_same(busy):
     code = (
-        "import time\ndef works():\n    end = time.process_time() + 0.4\n"
+        "import time\ndef works():\n    end = time.process_time() + 0.25\n"
         "    while time.process_time() < end: pass\n    return 1\n"
         "def sleeps(): time.sleep(30)\n"
     )
     # illustrative: so short that the wait for a core alone is longer
-    limits = Limits(wall_s=1.0, cpu_s=0.8)
+    limits = Limits(wall_s=0.6, cpu_s=0.5)
     with Sandbox(limits) as box, contextlib.closing(box.session([code])) as session:
         begin = time.monotonic()
         found = session.call("works")

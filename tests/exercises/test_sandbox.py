@@ -33,6 +33,9 @@ NAMESPACES = ("userns", "pidns", "netns", "root")
 # What stands: everything this machine has; what a container without rights leaves; hardly anything.
 WALLS = {"all": (), "container": NAMESPACES, "bare": (*NAMESPACES, "landlock", "seccomp")}
 SHORT = Limits(wall_s=2, cpu_s=0.5, memory=128 << 20)
+BRIEF = dataclasses.replace(
+    SHORT, wall_s=0.7, cpu_s=0.3
+)  # for attacks, many of which use up all of it
 HONEST = "def f(): return 42"
 PATIENCE = 60  # s, for what takes a second on a quiet machine
 
@@ -45,7 +48,7 @@ def box():
 
 @pytest.fixture(scope="module", params=WALLS)
 def walled(request):
-    with Sandbox(SHORT, without=WALLS[request.param]) as made:
+    with Sandbox(BRIEF, without=WALLS[request.param]) as made:
         yield made
 
 
@@ -465,20 +468,20 @@ def test_turns_of_a_program_take_the_time_of_the_function_that_began_it():
 
 def test_a_program_is_charged_to_who_began_it_whatever_its_name_is():
     """Two functions share a helper, or a program calls itself by the name of another function."""
-    shared = "def loop():\n  while True:\n    spin(0.2)\n    yield\ndef f(): return loop()\ndef g(): return loop()\n"
+    shared = "def loop():\n  while True:\n    spin(0.1)\n    yield\ndef f(): return loop()\ndef g(): return loop()\n"
     renamed = shared.replace(
         "def f(): return loop()", "def f():\n  made = loop()\n  made.__name__ = 'g'\n  return made"
     )
     for code in (shared, renamed):
         spent = {}
         with (
-            Sandbox(Limits(cpu_s=0.5)) as made,
+            Sandbox(Limits(cpu_s=0.25)) as made,
             closing(made.session([SPIN + code], "", spent)) as session,
         ):
             mine, other = session.call("f").value, session.call("g").value
             assert [session.call(name).problem for name in (mine, mine, other, other)] == [""] * 4
             assert spent.keys() == {"/", "", "f", "g"}
-            assert spent["f"].processor == pytest.approx(0.4, abs=0.1)
+            assert spent["f"].processor == pytest.approx(0.2, abs=0.05)
             assert session.call(mine).problem == "cpu"
             assert session.call(other).problem == "cpu"  # over with the process
 
@@ -505,44 +508,44 @@ def test_a_question_is_waited_for_no_longer_than_it_says():
 
 @pytest.mark.alone
 def test_processor_time_is_limited():
-    with Sandbox(Limits(wall_s=20, cpu_s=1)) as made:
+    with Sandbox(Limits(wall_s=20, cpu_s=0.5)) as made:
         deaf = "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\n"
         for before in ("", deaf):
             found = ask(made, f"{before}def f():\n  while True: pass")
-            assert (found.problem, found.said) == ("cpu", "1 s")
-            assert 1 <= found.seconds < 1.1
+            assert (found.problem, found.said) == ("cpu", "0.5 s")
+            assert 0.5 <= found.seconds < 0.6
     assert Limits().scaled(3) == Limits(wall_s=180, cpu_s=15, judge_s=15)
 
 
 def test_a_sleeper_meets_the_limit_on_the_wall():
-    code = "import time\ndef f(): time.sleep(1.2)\ndef g(): return 1"
-    with Sandbox(Limits(wall_s=2)) as made, closing(made.session([code])) as session:
+    code = "import time\ndef f(): time.sleep(0.6)\ndef g(): return 1"
+    with Sandbox(Limits(wall_s=1)) as made, closing(made.session([code])) as session:
         assert session.call("f").ok and session.call("g").ok
         found = session.call("f")
-        assert (found.problem, found.said) == ("time", "2 s")
+        assert (found.problem, found.said) == ("time", "1 s")
         assert found.seconds < 0.05
 
 
-@pytest.mark.parametrize("walls", WALLS.values())
+@pytest.mark.parametrize("walls", sampled([(walls,) for walls in WALLS.values()], 2))
 def test_a_thread_that_spins_is_charged_and_one_that_sleeps_is_not(walls):
     threads = (
         "import threading\ndef begin(deed, *args):\n"
         "  threading.Thread(target=deed, args=args, daemon=True).start()\n"
-        "def f(): begin(spin, 99); time.sleep(0.2)\n"
-        "def g(): begin(time.sleep, 99); time.sleep(0.2)\n"
+        "def f(): begin(spin, 99); time.sleep(0.1)\n"
+        "def g(): begin(time.sleep, 99); time.sleep(0.1)\n"
     )
-    with Sandbox(Limits(cpu_s=0.5), without=walls) as made:
+    with Sandbox(Limits(cpu_s=0.3), without=walls) as made:
         with closing(made.session([SPIN + threads])) as session:
             assert session.call("g").ok and session.call("g").seconds < 0.05
             assert session.call("f").seconds > 0
             found, last = session.call("f"), time.monotonic() + PATIENCE
             while found.ok and time.monotonic() < last:
-                time.sleep(0.2)  # between the calls it spins on, and nothing is waited for
+                time.sleep(0.1)  # between the calls it spins on, and nothing is waited for
                 found = session.call("g")
             assert found.problem == "cpu"
-        code = SPIN + threads.replace("time.sleep(0.2)", "time.sleep(9)")
+        code = SPIN + threads.replace("time.sleep(0.1)", "time.sleep(9)")
         found = ask(made, code)
-        assert found.problem == "cpu" and found.seconds < 0.6
+        assert found.problem == "cpu" and found.seconds < 0.4
 
 
 @pytest.mark.parametrize("walls", [("seccomp",), (*NAMESPACES, "seccomp")])
@@ -553,12 +556,12 @@ def test_where_code_can_fork_its_children_are_charged_too(walls):
         "left alone": ("", "time.sleep(9)"),
         "an orphan": ("os.fork() and os._exit(0); os.setsid(); ", "os.wait(); time.sleep(9)"),
     }
-    with Sandbox(Limits(cpu_s=0.5), without=walls) as made:
+    with Sandbox(Limits(cpu_s=0.3), without=walls) as made:
         for name, way in ways.items():
             found = ask(made, SPIN + child.format(*way))
             assert found.problem == "cpu", name
-            assert 0.45 < found.seconds < 0.5 + 0.15, name
-        brief = SPIN + child.replace("spin(9)", "spin(0.3)").format("", "os.wait()")
+            assert 0.25 < found.seconds < 0.3 + 0.15, name
+        brief = SPIN + child.replace("spin(9)", "spin(0.2)").format("", "os.wait()")
         first, second = ask(made, brief, calls=2)
         assert (first.problem, second.problem) == ("", "cpu")
 
@@ -578,8 +581,8 @@ def test_a_session_knows_its_process_whatever_that_says_of_itself(walled):
 def test_the_kernel_stops_no_process_whose_parts_have_time_left():
     for question in judges.questions().values():
         assert len(question.functions) + 1 <= Limits().process_s / Limits().cpu_s
-    functions = "".join(f"def f{n}(): spin(0.4)\n" for n in range(6))
-    limits = dataclasses.replace(SHORT, wall_s=PATIENCE)  # other programs may have the cores
+    functions = "".join(f"def f{n}(): spin(0.2)\n" for n in range(6))
+    limits = dataclasses.replace(BRIEF, wall_s=PATIENCE)  # other programs may have the cores
     with Sandbox(limits) as made, closing(made.session([SPIN + functions])) as session:
         assert all(session.call(f"f{n}").ok for n in range(6))
 
@@ -718,7 +721,7 @@ def test_files_left_behind_are_removed_however_deep():
 # What happens to the sandbox
 
 
-@pytest.mark.parametrize("walls", WALLS.values())
+@pytest.mark.parametrize("walls", sampled([(walls,) for walls in WALLS.values()], 2))
 def test_a_sandbox_that_was_killed_starts_again(walls):
     with Sandbox(without=walls) as made:
         for victim in range(3):

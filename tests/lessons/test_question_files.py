@@ -40,7 +40,8 @@ def own_file(tmp_path, monkeypatch):
 
 def clear():
     """Forget what was read."""
-    for cached in (files.load, files._misconceptions, questions, predictions, judges.questions):
+    of_files = (files.load, files._of_the_course, files._names_of_the_course, files._misconceptions)
+    for cached in (*of_files, questions, predictions, judges.questions):
         cached.cache_clear()
 
 

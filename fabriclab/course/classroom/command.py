@@ -5,8 +5,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from fabriclab.course.classroom import page
-from fabriclab.course.classroom.collected import collect
 from fabriclab.course.questions import own
 from fabriclab.course.shown import refuse_if
 from fabriclab.texts import text
@@ -23,6 +21,10 @@ def add_to(parts: Any) -> None:
 
 def _class(args: argparse.Namespace) -> int:
     """Write the page of a class; return 0, or 1 if a file could not be read."""
+    # Loaded here, since no other command needs the questions of all lessons.
+    from fabriclab.course.classroom import page
+    from fabriclab.course.classroom.collected import collect
+
     own.load_all()  # an instructor's exercises, whose answers count as well
     out = Path(args.out)
     refuse_if(out.suffix != ".html", "class.out", out=out)

@@ -3,6 +3,7 @@
 import argparse
 import errno
 import json
+import math
 import sys
 import time
 from collections import Counter
@@ -22,6 +23,9 @@ from .graders import Graders, grade_all
 from .limits import Limits
 from .results import Results, check_selection, heading, load, totals, unread, weak
 from .sandbox import SandboxError
+
+# illustrative: to start a process takes about as long as to judge a few questions
+_QUESTIONS_OF_A_PROCESS = 4
 
 
 def _say(sentence: str) -> None:
@@ -69,7 +73,8 @@ def _grade(args: argparse.Namespace) -> int:
     for name, n in others.items():
         _say(text("grade.due.not", name=name, n=n, of=len(submissions)))
 
-    with Graders(key, limits, len(handed_in) * len(solved.due), own=args.own_work) as graders:
+    n_processes = math.ceil(len(handed_in) * len(solved.due) / _QUESTIONS_OF_A_PROCESS)
+    with Graders(key, limits, n_processes, own=args.own_work) as graders:
         if args.own_work:
             _say(text("grade.own_work"))
         _check_walls(graders, args.weak)

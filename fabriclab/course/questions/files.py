@@ -151,8 +151,12 @@ def is_own(name: str) -> bool:
 
 def names() -> list[str]:
     """Return the names of the files: lessons in their order, then exercises, then own exercises."""
-    of_the_course = sorted(file.stem for file in FOLDER.glob("*.toml") if file.stem != SHARED)
-    return [*of_the_course, *sorted(_added)]
+    return [*_names_of_the_course(), *sorted(_added)]
+
+
+@functools.cache
+def _names_of_the_course() -> tuple[str, ...]:
+    return tuple(sorted(file.stem for file in FOLDER.glob("*.toml") if file.stem != SHARED))
 
 
 def name_of(id: str) -> str:
@@ -170,21 +174,33 @@ def load(name: str) -> Mapping[str, Any]:
     ValueError
         If the file is no TOML, or an entry lacks a key or has an unknown one; the error names it.
     """
-    if name != SHARED and name not in names():
+    if name not in _added:
+        return _of_the_course(name)
+    path = _added[name]
+    content = _with_defaults(name, _read(path))
+    _check(f"{path.name}, the head", {k: 0 for k in content if "-" not in k}, (), OWN_HEAD)
+    _check_file(path.name, content)
+    return content
+
+
+@functools.cache  # whatever own exercises are added or removed
+def _of_the_course(name: str) -> Mapping[str, Any]:
+    """Return the content of a file of the course, or nothing if there is no such file."""
+    if name != SHARED and name not in _names_of_the_course():
         return {}
-    path = _added.get(name, FOLDER / f"{name}.toml")
-    try:
-        content = tomllib.loads(
-            path.read_text(encoding="utf-8-sig")
-        )  # editors on Windows add a mark
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{path.name} is no TOML: {error}") from None
-    if name in _added:
-        content = _with_defaults(name, content)
-        _check(f"{path.name}, the head", {k: 0 for k in content if "-" not in k}, (), OWN_HEAD)
+    path = FOLDER / f"{name}.toml"
+    content = _read(path)
     if name != SHARED:
         _check_file(path.name, content)
     return content
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return the content of a file; raise ValueError if it is no TOML."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # editors on Windows add a mark
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path.name} is no TOML: {error}") from None
 
 
 def entries(name: str) -> dict[str, Mapping[str, Any]]:

@@ -3,9 +3,10 @@
 This is the base class for judges of own exercises; docs/write_an_exercise.md has an example.
 """
 
+import functools
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from fabriclab import units
@@ -109,7 +110,8 @@ class FunctionPart(QuestionPart):
         return cls.draw(cls.__new__(cls), rng)
 
     @classmethod
-    def slips(cls) -> dict[str, Callable[..., Any]]:
+    @functools.cache  # it is looked up for each case that is drawn
+    def slips(cls) -> Mapping[str, Callable[..., Any]]:
         """Return the methods that make a known mistake, by its name, in their order."""
         found = {}
         for base in reversed(cls.__mro__):
