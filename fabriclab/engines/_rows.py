@@ -24,15 +24,18 @@ _SPARSE = 4  # links are renumbered if the rows have fewer entries than a _SPARS
 
 
 class Scratch(NamedTuple):
-    """What the kernels of `_levels` need besides the entries: coefficients, and room for what they write down."""
+    """What the kernels of `_levels` are given: the entries as they read them, and room for what they write down."""
 
+    starts: NDArray[np.uint64]  # (R,)
+    stops: NDArray[np.uint64]  # (R,)
+    link: NDArray[np.uint64]  # (E,)
     coef: Floats  # (E,), or (0,) where every coefficient is 1
-    links: Floats  # (5, L)
-    waits: NDArray[np.uint8]  # (L,)
-    used: Ints  # (L,)
-    left: Ints  # (R,)
-    gone: Ints  # (R,)
-    rows: Ints  # (R,)
+    links: Floats  # (4, L)
+    mark: NDArray[np.uint8]  # (L,)
+    changed: NDArray[np.uint32]  # (L + 1,)
+    left: NDArray[np.uint32]  # (R,)
+    gone: NDArray[np.uint32]  # (R,)
+    rows: NDArray[np.uint64]  # (R,)
 
 
 class SharedLinks:
@@ -105,7 +108,7 @@ class SharedLinks:
         self._scratch: Scratch | None = None
 
     def scratch(self) -> "Scratch":
-        """Return room for what kernels write down meanwhile."""
+        """Return the entries as kernels read them, and room for what they write down meanwhile."""
         if self._scratch is None:
             n_rows = self.ptr.size - 1
             n_links = self.capacity.size
@@ -114,13 +117,17 @@ class SharedLinks:
             self.link = np.require(self.link, requirements="W")
             coef = np.empty(0) if self.coef is None else self.coef
             self._scratch = Scratch(
+                starts=self.ptr[:-1].view(np.uint64),
+                stops=self.ptr[1:].view(np.uint64),
+                link=self.link.view(np.uint64),
                 coef=np.require(coef, requirements="W"),
-                links=np.zeros((_levels.LINES, n_links)),
-                waits=np.zeros(n_links, dtype=np.uint8),
-                used=np.empty(n_links, dtype=np.int64),
-                left=np.empty(n_rows, dtype=np.int64),
-                gone=np.empty(n_rows, dtype=np.int64),
-                rows=np.empty(n_rows, dtype=np.int64),
+                # written here, while `zeros` would only reserve it: a new page that is read first faults twice
+                links=np.full((_levels.LINES, n_links), 0.0),
+                mark=np.empty(n_links, dtype=np.uint8),
+                changed=np.empty(n_links + 1, dtype=np.uint32),
+                left=np.empty(n_rows, dtype=np.uint32),
+                gone=np.empty(n_rows, dtype=np.uint32),
+                rows=np.empty(n_rows, dtype=np.uint64),
             )
         return self._scratch
 
@@ -141,8 +148,9 @@ class SharedLinks:
             own = self.scratch()
             own.links[_levels.ROOM] = room
             level = np.empty(self.ptr.size - 1)
-            lists = (own.links, own.waits, own.used, own.left, own.gone)
-            fill(self.ptr, self.link, own.coef, *lists, rows, rows.size, level)
+            entries = (own.starts, own.stops, own.link, own.coef)
+            lists = (own.links, own.mark, own.changed, own.left, own.gone)
+            fill(*entries, *lists, rows.view(np.uint64), rows.size, level)
             return level[rows]
         return self._levels(rows, room)
 

@@ -197,10 +197,11 @@ class Events:
         if self.kernel is not None:
             shared = self.rows
             own = shared.scratch()
-            entries = (shared.ptr, shared.link, own.coef, shared.capacity)
+            entries = (own.starts, own.stops, own.link, own.coef, shared.capacity)
             state = (self.weight, self.level, self.rate, self.left, self.since, self.ends)
-            lists = (own.links, own.waits, own.used, own.left, own.gone, own.rows)
-            self.kernel(now, floor * (1 - _CLOSE), self.active, *entries, *state, *lists)
+            lists = (own.links, own.mark, own.changed, own.left, own.gone, own.rows)
+            active = self.active.view(np.uint64)
+            self.kernel(now, floor * (1 - _CLOSE), active, *entries, *state, *lists)
             return
         begun = thread_time()
         self._share_plain(now, floor)

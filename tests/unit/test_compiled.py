@@ -327,8 +327,9 @@ def levels_by_kernel(fill, shared, rows, room):
     own = shared.scratch()
     own.links[_levels.ROOM] = room
     level = np.empty(shared.ptr.size - 1)
-    lists = (own.links, own.waits, own.used, own.left, own.gone)
-    fill(shared.ptr, shared.link, own.coef, *lists, rows, rows.size, level)
+    entries = (own.starts, own.stops, own.link, own.coef)
+    lists = (own.links, own.mark, own.changed, own.left, own.gone)
+    fill(*entries, *lists, rows.view(np.uint64), rows.size, level)
     assert not own.links[1:].any()  # as the next call expects it
     return level[rows]
 
@@ -347,6 +348,18 @@ def test_levels_of_kernels_equal_those_of_numpy_to_the_bit(form):
         room = shared.capacity - rng.uniform(0.0, 1.0, shared.capacity.size)
         found = levels_by_kernel(fill, shared, rows, room)
         assert np.array_equal(found, shared._levels(rows, room))
+
+
+def test_the_plain_form_counts_more_rows_than_a_byte_can():
+    """Marks of links are bytes, and a sum with one of them would stay a byte."""
+    from fabriclab.engines._rows import SharedLinks
+
+    rng = np.random.default_rng(22)
+    ptr = np.arange(0, 3 * 300 + 1, 3)
+    shared = SharedLinks(ptr, rng.integers(0, 40, ptr[-1]), rng.uniform(1.0, 9.0, 40))
+    rows = np.arange(300)
+    found = levels_by_kernel(_levels.fill, shared, rows, shared.capacity)
+    assert np.array_equal(found, shared._levels(rows, shared.capacity))
 
 
 @pytest.mark.parametrize("form", ["plain", "compiled"])
