@@ -16,7 +16,7 @@ from fabriclab.texts import text
 from fabriclab.views import live
 from fabriclab.views.live.controls import ladder_of, natural
 from fabriclab.views.scene import Layer, Scene
-from support.browser import alt, browser, picture, reply, settled, show
+from support.browser import alt, browser, cleared, picture, reply, settled, show
 from support.live_views import VIEWS
 from support.prose import sentence
 from support.sampling import sampled
@@ -53,15 +53,33 @@ def chrome():
         yield found
 
 
-@pytest.fixture
-def page(chrome):
-    opened = chrome.new_page(viewport={"width": 1024, "height": 800}, reduced_motion="reduce")
+@pytest.fixture(scope="module")
+def kept(chrome):
+    """The page on which these tests show one view after the other, and the errors that were thrown on it."""
+    opened = chrome.new_page(reduced_motion="reduce")
     opened.set_default_timeout(15_000)
     wrong = []
     opened.on("pageerror", lambda error: wrong.append(str(error)))
-    yield opened
-    opened.close()
+    return opened, wrong
+
+
+@pytest.fixture
+def page(kept):
+    opened, wrong = kept
+    wrong.clear()
+    yield cleared(opened, {"width": 1024, "height": 800})
     assert wrong == []
+
+
+@pytest.fixture
+def hasten(page):
+    """What has timers of the view that is shown run out five times sooner: beats of a play, patience with a kernel."""
+    yield lambda: page.evaluate(
+        """() => { for (const timer of ["setTimeout", "setInterval"]) {
+          const usual = window[timer];
+          window[timer] = (call, wait, ...more) => usual(call, wait / 5, ...more); } }"""
+    )
+    page.goto("about:blank")
 
 
 @pytest.mark.parametrize("name", MOVED)
@@ -110,15 +128,19 @@ def test_the_controls_stay_in_place_while_a_view_plays(page, name):
     step = played(view)
     slider = view.controls[step]
     show(page, view, style=f"#root{{width:{OUTPUT}px}}")
-    places = []
+    replies, said = [], []
     ends = (slider.low, min(slider.high, view.scene.limits.get(step, slider.high)))
     for value in np.geomspace(*ends, 24) if slider.log else np.linspace(*ends, 24):
         view.set(**{step: float(value)})
-        page.evaluate("(reply) => window.model.take(reply)", reply(view))
-        place = page.query_selector("[data-press=play]").bounding_box()
-        places.append((place["x"], place["y"], view.scene.said))
-    x, y, _ = zip(*places, strict=True)
-    assert max(x) - min(x) < 3 and len({*y}) == 1, places
+        replies.append(reply(view))
+        said.append(view.scene.said)
+    places = page.evaluate(
+        """(replies) => replies.map((reply) => { window.model.take(reply);
+          const {x, y} = document.querySelector("[data-press=play]").getBoundingClientRect(); return [x, y]; })""",
+        replies,
+    )
+    x, y = zip(*places, strict=True)
+    assert max(x) - min(x) < 3 and len({*y}) == 1, [*zip(places, said, strict=True)]
 
 
 @pytest.mark.parametrize("name", VIEWS)
@@ -165,7 +187,7 @@ def test_a_moved_control_leaves_a_ghost_of_its_former_place(page):
     assert not page.is_visible(".fl-was")
 
 
-def test_the_former_state_of_a_layer_stays_as_a_ghost_until_the_next_reset(chrome):
+def test_the_former_state_of_a_layer_stays_as_a_ghost_until_the_next_reset(page):
     def bar(length, ghost):
         place = {"x": np.array([100.0]), "y": np.array([20.0]), "w": np.array([length])}
         layer = Layer("boxes", {**place, "h": np.array([20.0]), "colour": 0.0, "ghost": ghost})
@@ -179,16 +201,14 @@ def test_the_former_state_of_a_layer_stays_as_a_ghost_until_the_next_reset(chrom
             {"length": 300},
             "a bar",
         )
-        other = chrome.new_page(reduced_motion="reduce")
-        show(other, view)
-        other.focus("[data-control=length]")
-        other.keyboard.press("Home")
-        settled(other)
-        after, _ = picture(other)
-        other.click("[data-press=reset]")
-        settled(other)
-        back, _ = picture(other)
-        other.close()
+        show(page, view)
+        page.focus("[data-control=length]")
+        page.keyboard.press("Home")
+        settled(page)
+        after, _ = picture(page)
+        page.click("[data-press=reset]")
+        settled(page)
+        back, _ = picture(page)
         return after, back
 
     (plain, before), (ghostly, again) = shown(False), shown(True)
@@ -230,22 +250,21 @@ def test_the_card_follows_the_theme_of_the_page(page):
     page.wait_for_function(f"(before) => ({ground})() === before", arg=light)
 
 
-def test_flows_run_along_loaded_links_and_stand_still_on_request(chrome):
+def test_flows_run_along_loaded_links_and_stand_still_on_request(page):
     def scene():
         path = {"ptr": np.array([0, 2]), "x": np.array([50.0, 650.0]), "y": np.array([30.0, 30.0])}
         look = {"width": 4.0, "colour": 0.0, "flow": np.array([0.7])}
         return Scene("A link.", None, {"cables": Layer("lines", {**path, **look})}, 60.0)
 
     for wish, moves in (("no-preference", True), ("reduce", False)):
-        page = chrome.new_page(reduced_motion=wish)
+        page.emulate_media(reduced_motion=wish)
         show(page, live.Live("x(", scene, {}, {}, "a link"))
         first, _ = picture(page)
         page.wait_for_timeout(300)
         assert (picture(page)[0] != first) == moves
-        page.close()
 
 
-def test_packets_rest_while_an_answer_is_awaited_and_run_on_afterwards(chrome):
+def test_packets_rest_while_an_answer_is_awaited_and_run_on_afterwards(page):
     def scene(load):
         path = {"ptr": np.array([0, 2]), "x": np.array([50.0, 650.0]), "y": np.array([30.0, 30.0])}
         look = {"width": 4.0, "colour": 0.0, "flow": np.array([load / 10])}
@@ -263,7 +282,7 @@ def test_packets_rest_while_an_answer_is_awaited_and_run_on_afterwards(chrome):
         view.widget.asked = asked[-1]
         return reply(view)
 
-    page = chrome.new_page(reduced_motion="no-preference")
+    page.emulate_media(reduced_motion="no-preference")
     show(page, view, answer=answer)
     page.focus("[data-control=load]")
     page.keyboard.press("ArrowRight")
@@ -277,10 +296,9 @@ def test_packets_rest_while_an_answer_is_awaited_and_run_on_afterwards(chrome):
     first, _ = picture(page)
     page.wait_for_timeout(900)
     assert picture(page)[0] == first
-    page.close()
 
 
-def test_a_glide_ends_where_the_picture_is_without_motion_also_if_a_hand_cuts_it_short(chrome):
+def test_a_glide_ends_where_the_picture_is_without_motion_also_if_a_hand_cuts_it_short(page):
     def scene(length):
         frame = {"x": np.array([20.0]), "y": np.array([20.0]), "h": np.array([20.0])}
         still = Layer("boxes", frame | {"w": np.array([300.0]), "colour": 1.0, "texts": ["still"]})
@@ -300,16 +318,15 @@ def test_a_glide_ends_where_the_picture_is_without_motion_also_if_a_hand_cuts_it
             view.widget.asked = asked[-1]
             return reply(view)
 
-        page = chrome.new_page(reduced_motion=wish)
+        page.emulate_media(reduced_motion=wish)
         show(page, view, answer=answer)
         page.focus("[data-control=length]")
         page.keyboard.press("PageUp")
         settled(page)
         for _ in range(moves - 1):
             page.keyboard.press("ArrowRight")
-        page.wait_for_timeout(1000)
+        page.wait_for_timeout(1000 if wish == "no-preference" else 100)
         found, _ = picture(page)
-        page.close()
         return found
 
     assert shown("no-preference", 1) == shown("reduce", 1)
@@ -741,32 +758,29 @@ def test_enter_checks_a_number_and_keys_never_reach_the_page(page, monkeypatch, 
 
 
 def test_the_truth_drops_into_the_reveal_and_stands_still_for_those_who_wish(
-    chrome, monkeypatch, tmp_path
+    page, monkeypatch, tmp_path
 ):
     monkeypatch.setenv("FABRICLAB_PROGRESS", str(tmp_path / "progress.json"))
     fl.predict("22-detour", 3, "times", low=0.5, high=20)
-    page = fl.reveal("22-detour", 15.5, "times")._repr_html_()
     names = {}
     for motion in ("reduce", "no-preference"):
-        opened = chrome.new_page(reduced_motion=motion)
-        opened.set_content(page)
-        names[motion] = opened.evaluate(
+        page.emulate_media(reduced_motion=motion)
+        page.set_content(fl.reveal("22-detour", 15.5, "times")._repr_html_())
+        names[motion] = page.evaluate(
             "() => getComputedStyle(document.querySelector('.fl-truth'), '::before').animationName"
         )
-        opened.close()
     assert names == {"reduce": "none", "no-preference": "fl-drop"}
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_card_outside_a_kernel_has_the_colours_of_the_theme(chrome, monkeypatch, tmp_path, theme):
+def test_a_card_outside_a_kernel_has_the_colours_of_the_theme(page, monkeypatch, tmp_path, theme):
     monkeypatch.setenv("FABRICLAB_PROGRESS", str(tmp_path / "progress.json"))
-    opened = chrome.new_page(color_scheme=theme)
-    opened.set_content(fl.check("22-far")._repr_html_())
-    paper = opened.evaluate(
+    page.emulate_media(color_scheme=theme)
+    page.set_content(fl.check("22-far")._repr_html_())
+    paper = page.evaluate(
         "() => getComputedStyle(document.querySelector('.fl-card')).backgroundColor"
     )
     assert paper == {"light": "rgb(255, 255, 255)", "dark": "rgb(21, 24, 28)"}[theme]
-    opened.close()
 
 
 @pytest.mark.alone  # where the browser gets no time, each event has a frame of its own
@@ -816,8 +830,9 @@ def test_a_slow_kernel_gets_one_question_at_a_time(page):
     assert len(asked) <= 3
 
 
-def test_a_dead_kernel_is_told_in_words_for_as_long_as_it_is_dead(page):
+def test_a_dead_kernel_is_told_in_words_for_as_long_as_it_is_dead(page, hasten):
     show(page, VIEWS["stepper"](), answer=lambda text: None)
+    hasten()
     page.query_selector("[data-control=step]").focus()
     page.keyboard.press("ArrowRight")
     page.wait_for_selector("text=kernel has stopped")
@@ -858,7 +873,7 @@ def test_presses_wait_for_their_turn_with_the_values_of_their_moment(page):
     assert presses == [("One", 2), ("Two", 3)]
 
 
-def test_an_answer_to_somebody_else_changes_the_picture_and_not_the_hand(chrome, page):
+def test_an_answer_to_somebody_else_changes_the_picture_and_not_the_hand(page):
     """Python sets a value while a question waits: numbers of the first frame are not sent again with the second."""
     import json
     import time
@@ -883,12 +898,25 @@ def test_an_answer_to_somebody_else_changes_the_picture_and_not_the_hand(chrome,
     settled(page)
     pixels, words = picture(page)
     assert whole["frame"]["said"] != between["frame"]["said"]
-    other = chrome.new_page(viewport={"width": 1024, "height": 800}, reduced_motion="reduce")
-    show(other, wanted)
-    assert words == alt(other)
-    other.wait_for_timeout(100)
-    assert other.evaluate("() => document.querySelector('.fl-canvas').toDataURL()") == pixels
-    other.close()
+    show(page, wanted)
+    assert words == alt(page)
+    page.wait_for_timeout(100)
+    assert page.evaluate("() => document.querySelector('.fl-canvas').toDataURL()") == pixels
+
+
+# Where on the page a part of the picture is under the pointer; places are close enough to meet small dots, too.
+WHERE_A_PART_IS = """() => {
+  const canvas = document.querySelector(".fl-canvas"), hint = document.querySelector(".fl-hint");
+  const box = canvas.getBoundingClientRect(), before = hint.textContent;
+  let place = [box.left, box.top];
+  for (let part = 1; part < 300 && hint.textContent === before; part++) {
+    place = [box.left + box.width * part / 300, box.top + box.height * (part * 37 % 300) / 300];
+    const [clientX, clientY] = place;
+    canvas.dispatchEvent(new PointerEvent("pointermove", {clientX, clientY, bubbles: true}));
+  }
+  canvas.dispatchEvent(new PointerEvent("pointerleave"));
+  return place;
+}"""
 
 
 @pytest.mark.parametrize("name", MOVED)
@@ -904,15 +932,9 @@ def test_parts_are_read_by_arrow_keys_and_by_pointer(page, name):
     assert len(seen) > 1
     assert not any("undefined" in words or "NaN" in words for words in seen)
     page.keyboard.press("Escape")
-    box = page.query_selector(".fl-canvas").bounding_box()
-    told = set()
-    for part in range(1, 300):  # close enough to meet small dots, too
-        page.mouse.move(
-            box["x"] + box["width"] * part / 300, box["y"] + box["height"] * (part * 37 % 300) / 300
-        )
-        told.add(page.inner_text(".fl-hint"))
-        if len(told) > 1:
-            break
+    told = {page.inner_text(".fl-hint")}
+    page.mouse.move(*page.evaluate(WHERE_A_PART_IS))
+    told.add(page.inner_text(".fl-hint"))
     assert len(told) > 1
     assert not any(words.endswith(":") for words in seen | told)
 
@@ -994,8 +1016,9 @@ def test_a_live_table_is_open_and_follows_the_keyboard(page):
     page.wait_for_function("() => document.querySelectorAll('.fl-table tbody tr').length === 9")
 
 
-def test_play_steps_to_the_end_and_reset_goes_back(page):
+def test_play_steps_to_the_end_and_reset_goes_back(page, hasten):
     show(page, VIEWS["stepper"]())
+    hasten()
     page.click("[data-press=play]")
     assert page.get_attribute("[data-press=play]", "title") == "Pause"
     page.wait_for_function("() => window.model.state.frame.values.step === 6")
@@ -1007,14 +1030,15 @@ def test_play_steps_to_the_end_and_reset_goes_back(page):
     assert not page.is_visible(".fl-table")
 
 
-def test_reset_stops_play(page):
+def test_reset_stops_play(page, hasten):
     view = VIEWS["stepper"]()
     show(page, view)
+    hasten()
     page.click("[data-press=play]")
     page.wait_for_function("() => window.model.state.frame.values.step === 1")
     page.click("[data-press=reset]")
     assert page.get_attribute("[data-press=play]", "title") == "Play"
-    page.wait_for_timeout(1300)  # a beat takes a second
+    page.wait_for_timeout(600)  # three beats of 200 ms
     assert view.values["step"] == 0
 
 
@@ -1039,10 +1063,13 @@ def test_a_narrow_page_keeps_all_in_reach(page, name, width):
     page.set_viewport_size({"width": width, "height": 700})
     show(page, VIEWS[name]())
     assert page.evaluate("() => document.documentElement.scrollWidth") <= width
-    for part in page.query_selector_all("button, select, input, summary"):
-        box = part.bounding_box()
-        assert box["x"] >= 0
-        assert box["x"] + box["width"] <= width
+    ends = page.evaluate(
+        """() => [...document.querySelectorAll("button, select, input, summary")]
+          .map((part) => part.getBoundingClientRect()).map(({left, right}) => [left, right])"""
+    )
+    assert ends
+    for left, right in ends:
+        assert left >= 0 and right <= width
 
 
 def test_a_picture_wider_than_its_place_says_so(page):
@@ -1074,9 +1101,9 @@ def test_the_pseudo_language_breaks_no_layout(page, monkeypatch, pseudo):
         assert apart or below, (one, other)
 
 
-def test_motion_goes_along_the_links_and_stands_still_on_request(chrome):
+def test_motion_goes_along_the_links_and_stands_still_on_request(page):
     for wish, moves in (("no-preference", True), ("reduce", False)):
-        page = chrome.new_page(reduced_motion=wish)
+        page.emulate_media(reduced_motion=wish)
         show(page, VIEWS["stepper"]())
         page.click("[data-press=forward]")
         page.wait_for_function("() => window.model.state.frame.values.step === 1")
@@ -1085,7 +1112,6 @@ def test_motion_goes_along_the_links_and_stands_still_on_request(chrome):
         page.wait_for_timeout(200)
         second, _ = picture(page)
         assert (first != second) == moves, wish
-        page.close()
 
 
 def test_words_say_what_a_screen_reader_needs(page):
@@ -1165,6 +1191,10 @@ def test_a_finger_plays_steps_and_slides(chrome):
     page.touchscreen.tap(rail["x"] + 0.5 * rail["width"], rail["y"] + 0.5 * rail["height"])
     settled(page)
     assert view.values["step"] == 3
+    for step in (4, 5):
+        page.tap("[data-press=forward]")
+        settled(page)
+        assert view.values["step"] == step
     page.tap("[data-press=play]")
     page.wait_for_function("() => window.model.state.frame.values.step === 6", timeout=15_000)
     page.close()
