@@ -51,7 +51,6 @@ def cleared(page, window, motion="reduce"):
     if page.viewport_size != window:
         page.set_viewport_size(window)
     page.emulate_media(color_scheme="light", reduced_motion=motion)
-    page.mouse.up()
     page.mouse.move(0, 0)
     return page
 
@@ -127,8 +126,10 @@ def show(page, view, *, style="", answer=None, drawn=".fl-live[data-drawn]"):
         page.goto("about:blank")
     page.evaluate("() => window.end?.()")
     ANSWERS[page] = number, answer or asked
-    page.set_content(
-        f"<style>body{{font-family:sans-serif}}{LiveModel._css}{style}</style><div id=root></div>"
+    # Chromium lets no element capture a pointer that has moved on a page before `set_content`.
+    page.evaluate(
+        "(html) => (document.documentElement.innerHTML = html)",
+        f"<style>body{{font-family:sans-serif}}{LiveModel._css}{style}</style><div id=root></div>",
     )
     widget = view.widget
     page.evaluate(
@@ -136,6 +137,39 @@ def show(page, view, *, style="", answer=None, drawn=".fl-live[data-drawn]"):
         [LiveModel._esm, {"spec": widget.spec, "asked": widget.asked}, reply(view), number],
     )
     page.wait_for_selector(drawn)
+
+
+MEASURED = MODEL.replace("const bytes", "var bytes").join(
+    [
+        "async ([states, measure]) => {",
+        """
+          const root = document.getElementById("root"), found = [];
+          const frame = () => new Promise(requestAnimationFrame);
+          for (const [state, sent] of states) {
+            window.end();
+            root.replaceChildren();
+            window.model = new Model({...state, numbers: bytes(sent.numbers), frame: sent.frame}, async () => null);
+            window.end = window.views.default.render({model: window.model, el: root});
+            while (!root.querySelector("[data-drawn]")) await frame();
+            await frame();
+            found.push(eval(measure)());
+          }
+          return found;
+        }""",
+    ]
+)
+
+
+def measured(page, views, measure, *, style=""):
+    """Show live views one after the other in one place, and return what a function of the page says of each.
+
+    Nobody answers them. It takes a third of the time of as many calls of `show`.
+    """
+    show(page, views[0], style=style)
+    states = [
+        [{"spec": view.widget.spec, "asked": view.widget.asked}, reply(view)] for view in views
+    ]
+    return page.evaluate(MEASURED, [states, measure])
 
 
 def show_kept(page, state, *, style=""):
