@@ -22,8 +22,8 @@ from support.prose import sentence
 from support.sampling import sampled
 
 DRAWN = [name for name in VIEWS if name != "table"]
-# All views share one page; a browser moves every sixth of them on each push, and make test-all moves all.
-MOVED = sampled(DRAWN, 6)
+# All views share one page; a browser moves every ninth of them on each push, and make test-all moves all.
+MOVED = sampled(DRAWN, 9)
 # Views with a button that plays.
 PLAYED = (
     """
