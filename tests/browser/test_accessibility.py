@@ -6,7 +6,7 @@ import fabriclab as fl
 from fabriclab.course.assessment import sitting
 from fabriclab.texts import text
 from fabriclab.views.live.form import Turn
-from support.browser import browser, settled, show
+from support.browser import browser, cleared, settled, show
 from support.live_views import VIEWS
 from support.sampling import sampled
 
@@ -92,13 +92,16 @@ def chrome():
         yield found
 
 
+@pytest.fixture(scope="module")
+def kept(chrome):
+    return chrome.new_page(viewport=ZOOMED, device_scale_factor=2, reduced_motion="reduce")
+
+
 @pytest.fixture
-def page(chrome, monkeypatch, tmp_path):
+def page(kept, monkeypatch, tmp_path):
     monkeypatch.setenv("FABRICLAB_PROGRESS", str(tmp_path / "progress.json"))
     monkeypatch.delenv("FABRICLAB_TEXT", raising=False)
-    opened = chrome.new_page(viewport=ZOOMED, device_scale_factor=2, reduced_motion="reduce")
-    yield opened
-    opened.close()
+    return cleared(kept, ZOOMED)
 
 
 def heard(page):

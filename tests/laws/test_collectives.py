@@ -14,7 +14,7 @@ from fabriclab.collectives._running import _OPS
 from fabriclab.collectives.algorithm import at_root, cuts, define, own
 from fabriclab.core import Flows, Schedule, StepGroup
 from fabriclab.errors import TooLarge
-from support.sampling import sampled
+from support.sampling import few, sampled
 
 NAMES = registry.names("collective")
 # Factor of (n - 1) / n; None stands for the whole array once.
@@ -413,6 +413,7 @@ def test_blocks_are_cut_as_numpy_cuts():
 
 
 @pytest.mark.parametrize("name", NAMES)
+@few(10)
 @given(n=st.integers(1, 33), segments=st.integers(1, 3), pipelined=st.booleans(), data=st.data())
 def test_executing_it_is_the_definition(name, n, segments, pipelined, data):
     what, algorithm = name.split(".")
@@ -429,7 +430,7 @@ def test_executing_it_is_the_definition(name, n, segments, pipelined, data):
     assert all(np.array_equal(a, b) for a, b in zip(buffers, before, strict=True))
 
 
-@pytest.mark.parametrize("name", sampled(NAMES, 4))
+@pytest.mark.parametrize("name", sampled(NAMES, 8))
 @settings(max_examples=2)
 @given(n=st.integers(34, 257), data=st.data())
 def test_many_ranks_too(name, n, data):
@@ -539,11 +540,24 @@ def test_other_types_and_operations(dtype, op):
             np.testing.assert_array_equal(a, b)
 
 
+# Half of the ranks, with all powers of two and their neighbours; the others are the same law.
+TELLING = (*range(1, 14), 15, 16, 17, 24, 31, 32, 33)
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_the_closed_form_is_the_time_on_a_crossbar(name):
+@pytest.mark.parametrize(
+    "ranks",
+    [
+        pytest.param(TELLING, id="telling"),
+        pytest.param(
+            (*sorted({*range(1, 34)} - {*TELLING}), 63, 65), id="others", marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_the_closed_form_is_the_time_on_a_crossbar(name, ranks):
     what, algorithm = name.split(".")
     rng = np.random.default_rng(0)
-    for n in (*range(1, 34), 63, 65):
+    for n in ranks:
         schedule = build(what, algorithm, n, root=int(rng.integers(n)))
         size, alpha, beta, gamma = 10 ** rng.uniform([3, -6, 8, -12], [9, -3, 11, -8])
         timed = crossbar(schedule, size, alpha, beta, gamma)

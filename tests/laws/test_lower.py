@@ -14,6 +14,7 @@ from fabriclab.collectives import bounds, build, closed_form
 from fabriclab.core import FabricBuilder, Schedule, StepGroup
 from fabriclab.errors import TooLarge
 from fabriclab.lower import lower
+from support.sampling import few
 
 NAMES = registry.names("collective")
 BETA = 1e9
@@ -296,6 +297,7 @@ def test_data_arrive_before_they_are_sent_on(name, n, segments, pipelined):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@few(8)
 @given(
     n=st.integers(1, 17),
     size=st.floats(0, 1e9),

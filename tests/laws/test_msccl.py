@@ -13,6 +13,7 @@ from fabriclab import collectives, registry
 from fabriclab.collectives import build, expected, msccl
 from fabriclab.collectives.algorithm import at_root, definition
 from fabriclab.errors import TooLarge
+from support.sampling import few
 
 NAMES = [
     name
@@ -65,6 +66,7 @@ def replay(text, memory, rng):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@few(10)
 @given(n=st.integers(1, 7), segments=st.integers(1, 2), seed=st.integers(0, 2**32), data=st.data())
 def test_what_is_read_back_does_the_collective(name, n, segments, seed, data):
     root, rng = data.draw(st.integers(0, n - 1)), np.random.default_rng(seed)

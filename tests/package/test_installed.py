@@ -109,7 +109,10 @@ def passable(folder: Path) -> None:
             above.chmod(0o755)
 
 
-@pytest.fixture(scope="module", params=["checkout", "checkout beside a wheel", "editable", "wheel"])
+WAYS = ("checkout", "checkout beside a wheel", "editable", "wheel")
+
+
+@pytest.fixture(scope="module", params=WAYS)
 def installed(request, root, tmp_path_factory):
     """Return a way to install: the Python, the folder to work in, and the variables of the environment."""
     place = tmp_path_factory.mktemp(request.param.replace(" ", "-"))
@@ -161,7 +164,16 @@ def ran(installed, *arguments: object, **more: object) -> subprocess.CompletedPr
     )
 
 
-@pytest.mark.parametrize("walls", WALLS)
+# A push tries each way to install, and the weaker walls where the package is in an environment; the rest is slow.
+@pytest.mark.parametrize(
+    ("installed", "walls"),
+    [
+        pytest.param(way, walls, marks=() if walls == "all" or way == "wheel" else pytest.mark.slow)
+        for way in WAYS
+        for walls in WALLS
+    ],
+    indirect=["installed"],
+)
 def test_a_learners_process_knows_nothing_of_the_package(installed, walls, root):
     done = ran(installed, "-c", OUTSIDE, INSIDE, json.dumps(WALLS[walls]))
     assert done.returncode == 0, done.stderr

@@ -101,6 +101,7 @@ def docstrings(tree):
     return {id(b[0].value) for b in bodies if b and isinstance(b[0], ast.Expr)}
 
 
+@functools.cache
 def is_quantity(text):
     """Tell whether a string is a rate, time, length, power, price or size of hardware, with its unit."""
     text = text[found.end() :] if (found := RANGE.match(text)) else text

@@ -20,7 +20,7 @@ import fabriclab as fl
 from fabriclab.course.progress import store
 from fabriclab.texts import text
 from lesson_files import FILES, ROOT
-from support.browser import browser
+from support.browser import browser, cleared
 from website import build, checks, executed, pages, recorder, reference
 
 STEPPER = 7  # states of a ring of four: before the first of its six steps, and after each
@@ -390,15 +390,23 @@ def chrome():
         yield opened
 
 
-@pytest.fixture
-def page(chrome, place):
-    opened = chrome.new_page(viewport={"width": 1366, "height": 768})
+@pytest.fixture(scope="module")
+def kept(chrome):
+    """The page that each test opens anew, and the errors that were thrown on it."""
+    opened = chrome.new_page()
     problems = []
     opened.on("pageerror", lambda error: problems.append(str(error)))
+    return opened, problems
+
+
+@pytest.fixture
+def page(kept, place):
+    opened, problems = kept
+    cleared(opened, {"width": 1366, "height": 768}, motion="no-preference")
+    problems.clear()
     opened.goto(place)
     opened.wait_for_selector(".fl-mount[data-view] canvas")
     yield opened
-    opened.close()
     assert problems == []
 
 

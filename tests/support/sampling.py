@@ -1,9 +1,10 @@
-"""Which cases a push runs, where each takes long and all of them test the same thing."""
+"""Which cases and how many examples a push runs, where each takes long and all of them test the same thing."""
 
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 
 def sampled(cases: Iterable[Any], every: int) -> list[Any]:
@@ -14,3 +15,10 @@ def sampled(cases: Iterable[Any], every: int) -> list[Any]:
         marks = () if place % every == 0 else (pytest.mark.slow,)
         marked.append(pytest.param(*values, marks=marks))
     return marked
+
+
+def few(examples: int, before_a_release: int | None = None) -> settings:
+    """Return settings with so many examples of a law on each push, and else with those of the profile, or as said."""
+    usual = settings.default.max_examples
+    is_push = usual <= settings.get_profile("ci").max_examples
+    return settings(max_examples=examples if is_push else before_a_release or usual)

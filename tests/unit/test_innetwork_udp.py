@@ -180,7 +180,7 @@ def test_a_worker_that_is_stopped_while_it_hands_over_holds_nobody_up(monkeypatc
     exact(numbers(2, 2000, 32), patience="20 s")
     monkeypatch.setattr(udp, "_work", partial(stopping, True))
     with pytest.raises(TimeoutError, match=r"worker 0, worker 1; .*patience"):
-        udp.exchange(numbers(2, 2000, 32), patience="5 s")
+        udp.exchange(numbers(2, 2000, 32), patience="3 s")
     assert time.monotonic() - start < 25 and held() == before
 
 

@@ -329,7 +329,7 @@ def test_titles_of_both_panels_begin_below_the_finding(name):
 
 
 @pytest.mark.parametrize("language", ["en", "pseudo"])
-@pytest.mark.parametrize("name", sampled((*NAMES, *EXAMPLES), 2))
+@pytest.mark.parametrize("name", sampled((*NAMES, *EXAMPLES), 3))
 def test_words_stay_within_the_picture_and_apart(name, language, monkeypatch, pseudo):
     if language == "pseudo":
         monkeypatch.setenv("FABRICLAB_LANGUAGE", pseudo)

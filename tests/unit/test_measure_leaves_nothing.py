@@ -58,7 +58,7 @@ def test_interrupt_and_sudden_death_leave_nothing(transport, how, root):
         me, expected = psutil.Process(run.pid), 3 if transport == "mpi" else 2
         try:
             wait_until(lambda: len(me.children(recursive=True)) >= expected)
-            time.sleep(1.0)  # let them measure
+            time.sleep(0.4)  # let them measure
             family = me.children(recursive=True)
             assert len(alive(family)) == expected
         finally:

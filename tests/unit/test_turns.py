@@ -68,8 +68,9 @@ def test_no_two_measurements_overlap(holder):
     assert all(before[1] <= after[0] for before, after in pairwise(spans))
 
 
-def test_who_waits_is_told_for_whom_and_for_how_long(holder, capfd):
-    other = holder(2.5)
+def test_who_waits_is_told_for_whom_and_for_how_long(holder, capfd, monkeypatch):
+    monkeypatch.setattr(_turns, "_TELL_AFTER", 0.2)
+    other = holder(1.0)
     result = measure.copy(8, repeats=1)
     told = "".join(capfd.readouterr())  # where ipykernel is loaded, it goes to the standard output
     states(told, str(other.pid), str(os.getpid()), "90 s")
@@ -112,7 +113,7 @@ def test_a_rank_that_outlives_its_starter_has_no_turn(holder, root):
 
 
 def test_a_holder_that_is_stopped_is_measured_beside_and_that_is_said(holder, monkeypatch):
-    monkeypatch.setattr(_turns, "PATIENCE", 1.5)
+    monkeypatch.setattr(_turns, "PATIENCE", 0.4)
     other = holder(60)
     other.send_signal(signal.SIGSTOP)
     result = measure.copy(8, repeats=1)
@@ -154,7 +155,8 @@ def test_an_error_gives_the_turn_back(monkeypatch):
     "record", [b"", b"{", b"\xff" * 600, b"[1]", b"[" * 600, b'[1, "a b", 0]', b'["x", "y", "z"]', b'[1, "c", NaN]']
 )  # fmt: skip
 def test_whatever_stands_in_the_file_only_a_name_is_lost(record, place, holder, capfd, monkeypatch):
-    monkeypatch.setattr(_turns, "PATIENCE", 1.3)
+    monkeypatch.setattr(_turns, "_TELL_AFTER", 0.1)
+    monkeypatch.setattr(_turns, "PATIENCE", 0.3)
     holder(30)
     place.write_bytes(record)
     with _turns.turn("copy") as notes:
