@@ -255,7 +255,7 @@ def test_feedback_comes_in_stages():
     assert "The right answer is" in str(second)
     assert "Without that, the same calls give" not in str(second)
     assert "Without that, the same calls give" in str(third)
-    truth = re.search(r"The right answer is ([\d.]+ us)", str(second))[1]
+    truth = re.search(r"The right answer is ([\d.]+ µs)", str(second))[1]
     assert truth not in first.card()
     assert all("fastest" in str(shown) or "came late" in str(shown) for shown in (first, second))
 

@@ -387,6 +387,7 @@ def label_places(middle: Sequence[float], wide: Sequence[float]) -> list[LabelPl
         found = [placed[number] for number in numbers if number in placed]
         if len(found) == n and (not best or _levels(found) < _levels(best)):
             best = found
+    best = best or _first_that_fits(leaders, wide, [])
     if best:
         return best
     stairs = []  # more names than levels in one place: then lines may cross names
@@ -395,6 +396,22 @@ def label_places(middle: Sequence[float], wide: Sequence[float]) -> list[LabelPl
         begins = label_place(leader, width, level, "begins")
         stairs.append(begins or LabelPlace(leader - width, leader, level, leader, align=2.0))
     return stairs
+
+
+def _first_that_fits(
+    leaders: Sequence[float], wide: Sequence[float], placed: list[LabelPlace]
+) -> list[LabelPlace]:
+    """Return places for all names, with those of the first ones given, or none: each way is tried, so it is slow."""
+    number = len(placed)
+    if number == len(leaders):
+        return placed
+    for level, form in itertools.product(range(_LEVELS), ("begins", "ends", "middle")):
+        place = label_place(leaders[number], wide[number], level, form)
+        if place is not None and all(place.agrees(other) for other in placed):
+            found = _first_that_fits(leaders, wide, [*placed, place])
+            if found:
+                return found
+    return []
 
 
 def label_place(leader: float, width: float, level: int, form: str) -> LabelPlace | None:

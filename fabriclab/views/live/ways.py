@@ -1177,15 +1177,23 @@ def gigaio(wiring: str = "2s-2rp-std-flat", *, wirings: tuple[str, ...] = WIRING
     return live_view("gigaio", arguments, scene, {"wiring": Choice(wirings, names=names)})
 
 
+# The text of a wiring's name by its form, and by whether all goes through one root port.
+_WIRING_NAMES = {
+    ("name", False): "live.gigaio.name",
+    ("name", True): "live.gigaio.name_one_root",
+    ("short", False): "live.gigaio.short",
+    ("short", True): "live.gigaio.short_one_root",
+}
+
+
 def wiring_name(wiring: str, form: str = "name") -> str:
     """Return the name of a wiring as people say it, such as "split wiring, 2 switches, 4 cables a box".
 
     As the ``form`` "short" it fits into a menu: "split, 4 cables".
     """
     parts = parts_of(wiring)
-    key = f"live.gigaio.{form}_one_root" if parts.roots == 1 else f"live.gigaio.{form}"
     return text(
-        key,
+        _WIRING_NAMES[form, parts.roots == 1],
         how=text("live.gigaio.split" if parts.split else "live.gigaio.std"),
         n=parts.switches,
         cables=int(catalog.value("systems", "columba", f"cards_{parts.depth}")),
