@@ -1192,6 +1192,22 @@ def test_the_first_lessons_lead_along_the_shortest_path_until_it_is_done(monkeyp
     assert following("00b_training_and_inference_traffic")[0] == title("11_electrical_links")
 
 
+def test_the_last_lesson_of_a_path_says_what_came_of_the_path():
+    ends = sentence("report.path_ends", path="one evening")
+    evening = ("00_start_here", "21_fat_tree_and_rails", "31_all_reduce")
+    for question in of("00_start_here"):
+        solve(question)
+    assert not ends.search(str(report(lesson="21")))
+    total = sum(len(of(name)) for name in evening)
+    said = str(report(lesson="31"))
+    assert ends.search(said)
+    assert f"{len(of('00_start_here'))} of {total}" in said and "1 of 3" in said
+    assert ends.search(report(lesson="31").card())
+    choose_path("short course")
+    assert not ends.search(str(report(lesson="31")))
+    assert sentence("report.path_ends", path="short course").search(str(report(lesson="71")))
+
+
 def test_a_report_of_nothing_or_with_a_name_is_the_full_one():
     assert str(report()) == str(report(full=True))
     check("31-ring-time", "341 ms")

@@ -111,6 +111,16 @@ def next_lesson(lesson: str) -> tuple[str, str] | None:
     return on_it or _first_to_take(lesson, names)
 
 
+def path_ending(lesson: str) -> tuple[str, list[str]] | None:
+    """Return name and lessons of the path that has ``lesson`` as its last one, or else None.
+
+    That is the path that was chosen; without a choice it is the shortest one.
+    """
+    chosen = store.held()["chosen"].get("path", {}).get("name", _SHORTEST_PATH)
+    listed = _lessons_of_path(chosen, _lesson_names())
+    return (chosen, listed) if lesson == listed[-1] else None
+
+
 def _first_to_take(lesson: str, names: Sequence[str]) -> tuple[str, str] | None:
     """Return title and address of the first of the lessons after ``lesson`` that exists and is not done."""
     exist = {question.lesson for question in questions().values()}

@@ -23,6 +23,7 @@ from fabriclab.course.checks.courses import (
     answers,
     next_lesson,
     numbered,
+    path_ending,
     state,
     title_of,
 )
@@ -160,6 +161,7 @@ class _LessonReport:
         self.whole = whole  # the full report
         self.right = answered(lesson, kept)
         self.next = next_lesson(lesson)
+        self.end = _end_of_path(lesson, kept)
         self.found = _found(lesson, kept)
 
     def shown(self) -> Shown:
@@ -173,6 +175,7 @@ class _LessonReport:
         open_calls = [call for _, right, call in self.checks() if not right and call]
         if open_calls:
             lines.append(text("report.open", calls=", ".join(f"`{call}`" for call in open_calls)))
+        lines += self.end
         if self.next:
             lines.append(text("report.next", title=self.next[0]))
         lines.append(text("report.rest"))
@@ -232,11 +235,37 @@ class _LessonReport:
             body += cards.columns(left, others, able)
         else:
             body += cards.columns([*left, *others], [able])
+        body += cards.sentences(self.end)
         share = text("report.share") if self.found else ""
         body += cards.footer(cards.buttons(links), following, share)
         body += cards.folded(text("report.all"), self.whole._repr_html_() or "")
         number, *_ = self.lesson.split("_")  # the headline is in the card, and would be read twice
         return cards.card(body, title=text("ledger.lesson", number=number), wide=True)
+
+
+def _end_of_path(lesson: str, kept: dict[str, Any]) -> list[str]:
+    """Return a sentence on what came of a learner's path if ``lesson`` is its last one, and else none."""
+    path = path_ending(lesson)
+    if path is None:
+        return []
+    name, lessons = path
+    checks = [right for each in lessons for right in answered(each, kept).values()]
+    revealed = [entry for each in lessons for _, entry in _revealed(each, kept)]
+    ranges = [
+        entry for entry in revealed if entry["value"] is not None and entry["low"] is not None
+    ]
+    return [
+        text(
+            "report.path_ends",
+            path=name,
+            done=sum(state(each, kept) in ("done", "review") for each in lessons),
+            n=len(lessons),
+            right=sum(checks),
+            total=len(checks),
+            held=sum(entry["low"] <= entry["truth"] <= entry["high"] for entry in ranges),
+            ranges=len(ranges),
+        )
+    ]
 
 
 def _found(lesson: str, kept: dict[str, Any]) -> list[tuple[str, str]]:
