@@ -55,7 +55,10 @@ def paths() -> Shown:
         if numbers != "all":
             numbers = _planned_in_brackets(listed, here)
         rows.append((row["path"], time, numbers, there, row["besides"]))
-    return Shown([text("paths.title")], head=text("paths.head").split("|"), rows=rows)
+    has_gaps = any("(" in numbers for _, _, numbers, _, _ in rows)
+    after = [text("paths.brackets")] if has_gaps else []
+    head = text("paths.head").split("|")
+    return Shown([text("paths.title")], head=head, rows=rows, after=after)
 
 
 def _planned_in_brackets(names: Sequence[str], here: Mapping[str, Any]) -> str:
@@ -111,14 +114,15 @@ def next_lesson(lesson: str) -> tuple[str, str] | None:
     return on_it or _first_to_take(lesson, names)
 
 
-def path_ending(lesson: str) -> tuple[str, list[str]] | None:
-    """Return name and lessons of the path that has ``lesson`` as its last one, or else None.
+def path_ending(lesson: str) -> tuple[str, list[str], str] | None:
+    """Return the path that has ``lesson`` as its last one: its name, lessons, and what goes with it; or else None.
 
     That is the path that was chosen; without a choice it is the shortest one.
     """
     chosen = store.held()["chosen"].get("path", {}).get("name", _SHORTEST_PATH)
     listed = _lessons_of_path(chosen, _lesson_names())
-    return (chosen, listed) if lesson == listed[-1] else None
+    besides = {row["path"]: row["besides"] for row in rows_of("paths.csv", __file__)}
+    return (chosen, listed, besides[chosen]) if lesson == listed[-1] else None
 
 
 def _first_to_take(lesson: str, names: Sequence[str]) -> tuple[str, str] | None:

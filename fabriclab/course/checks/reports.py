@@ -244,17 +244,17 @@ class _LessonReport:
 
 
 def _end_of_path(lesson: str, kept: dict[str, Any]) -> list[str]:
-    """Return a sentence on what came of a learner's path if ``lesson`` is its last one, and else none."""
+    """Return what came of a learner's path, and what goes with it, if ``lesson`` is its last one; else nothing."""
     path = path_ending(lesson)
     if path is None:
         return []
-    name, lessons = path
+    name, lessons, besides = path
     checks = [right for each in lessons for right in answered(each, kept).values()]
     revealed = [entry for each in lessons for _, entry in _revealed(each, kept)]
     ranges = [
         entry for entry in revealed if entry["value"] is not None and entry["low"] is not None
     ]
-    return [
+    sentences = [
         text(
             "report.path_ends",
             path=name,
@@ -266,6 +266,9 @@ def _end_of_path(lesson: str, kept: dict[str, Any]) -> list[str]:
             ranges=len(ranges),
         )
     ]
+    if besides:
+        sentences.append(text("report.path_besides", besides=besides))
+    return sentences
 
 
 def _found(lesson: str, kept: dict[str, Any]) -> list[tuple[str, str]]:
@@ -334,7 +337,7 @@ def _counts(states: Mapping[str, str]) -> str:
     done = sum(how in ("done", "review") for how in states.values())
     core = sum(how == "core" for how in states.values())
     here = len({question.lesson for question in questions().values()})
-    return text("report.counts", done=done, core=core, here=here, planned=len(states))
+    return text("report.counts", done=done, core=core, here=here)
 
 
 def _answered_right(rows: Iterable["CheckRow"]) -> list[str]:
