@@ -67,8 +67,9 @@ _EDGE = 12.0  # from the longest label to the edge of the picture, since bold le
 _NEAR = (-18.0, -26.0, 18.0, 26.0)  # from a marked point to the middle of its name [px]
 _START_STEP = 16.0  # from place to place for a name at the start of a line [px]
 _START_ASIDE = 11.0  # of such a name from its line [px]
-_AWAY = 12.0  # from a name beside a point to that name and its mark where names moved apart [px]
-_BEFORE = 9.0  # from the middle of a mark to a name in the drawing area [px]
+_AWAY = 12.0  # farther from its point than a name beside it, where names moved apart [px]
+_BEFORE = 9.0  # more, for the line from a point to a name that moved [px]
+_LEADER_GAP = 3.0  # from such a line to the name [px]
 _BESIDE_MARK = 6.0  # from the middle of a mark to the line that leads to a name [px]
 _SHORT = 60.0  # a series that ends so far from the right edge is named where it ends
 _HATCH_STEP, _HATCH_HEIGHT = 7.0, 9.0  # of the strokes on the side that cannot be reached
@@ -93,8 +94,8 @@ _NO_NAMES = ("", "default")
 # Names that people write with hyphens, and x for the sign of a product, as in "GPUs x 2" and "8 x MI300X".
 _HYPHENED = ("halving_doubling", "all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 _HYPHENED_ID = r"[a-z]+(-[a-z0-9]+)+"
-# The path of a file behind its repository and commit.
-_IN_REPOSITORY = re.compile(r"(?<=@[0-9a-f]{7}):\S+")
+# The path of a file behind its repository and, if it is told, the commit.
+_IN_REPOSITORY = re.compile(r"([\w.-]+/[\w.-]+(?:@[0-9a-f]{7,40})?):\S+")
 _CAPITALS = "dgx hgx nvls nccl rccl mpi tcp sharp ll ll128 pxn ecmp pat".split()
 
 
@@ -587,7 +588,10 @@ def label_layers(
         leaders.append((row.series, np.array(path)))
         marks.append((row.series, np.array([area.right + _MARK_AT, middle])))
     for row, (x, y, _) in moved:
-        marks.append((row.series, np.array([x - _BEFORE, y])))
+        # A mark beside such a name would look like one more point of the series.
+        end = row.series.places(area)[-1]
+        path = [[end[0] + _BESIDE_MARK, end[1]], [x - _LEADER_GAP, y]]
+        leaders.append((row.series, np.array(path)))
     left = [area.right + _LABEL_AT] * len(column) + [place[0] for _, place in inside]
     height = np.append(height, [place[1] for _, place in inside])
     align = [0.0] * len(column) + [place[2] for _, place in inside]
@@ -656,7 +660,7 @@ def _place_inside(
 def _moved_apart(
     inside: Sequence[tuple[LabelRow, tuple[float, float, float]]], area: PlotArea
 ) -> tuple[list[tuple[LabelRow, tuple[float, float, float]]], list[Any]]:
-    """Return names in the drawing area so that none lies on another, and those that moved, which need their marks.
+    """Return names in the drawing area so that none lies on another, and those that moved, which need a line.
 
     Two series may end in the same place, for example if each has one point.
     """
@@ -1290,13 +1294,25 @@ def _dots(places: Sequence[tuple[Series, Floats]], **fields: Any) -> Layer:
 def _caption(groups: Mapping[str, list[Result]]) -> str:
     """Return the sources and the notes of all results as a text, each of them once."""
     sources = []
-    notes = []
+    about: dict[str, list[str]] = {}  # note -> labels of the results that have it
     for label, group in groups.items():
         for result in group:
             if result.source:
-                obtained = HERE.get(result.obtained, result.obtained)
-                sources.append(f"{obtained}: {_IN_REPOSITORY.sub('', result.source)}")
-            notes += [f"{label}: {note.rstrip('.')}" for note in result.notes]
+                source = _IN_REPOSITORY.sub(r"\1", result.source)
+                if result.obtained == "published" and ": " in source:  # who, and where
+                    sources.append(text("sweep.published_by", source=source))
+                else:
+                    sources.append(f"{HERE.get(result.obtained, result.obtained)}: {source}")
+            for note in result.notes:
+                labels = about.setdefault(note.rstrip("."), [])
+                if label not in labels:
+                    labels.append(label)
+    notes = []
+    for note, labels in about.items():
+        # What holds for all that is shown needs no names.
+        notes.append(
+            note if len(labels) == len(groups) else f"{text('word.and').join(labels)}: {note}"
+        )
     return " ".join(f"{capitalised(words)}." for words in dict.fromkeys([*sources, *notes]))
 
 
