@@ -94,8 +94,10 @@ _NO_NAMES = ("", "default")
 # Names that people write with hyphens, and x for the sign of a product, as in "GPUs x 2" and "8 x MI300X".
 _HYPHENED = ("halving_doubling", "all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 _HYPHENED_ID = r"[a-z]+(-[a-z0-9]+)+"
-# The path of a file behind its repository and, if it is told, the commit.
-_IN_REPOSITORY = re.compile(r"([\w.-]+/[\w.-]+(?:@[0-9a-f]{7,40})?):\S+")
+# A repository on GitHub, the commit, the date, and where in it the numbers stand.
+_IN_REPOSITORY = re.compile(
+    r"([\w.-]+/[\w.-]+)(?: ?@[0-9a-f]{7,40})?(?:(?P<date> \(\d{4}-\d\d-\d\d\)), .*|:\S+)"
+)
 _CAPITALS = "dgx hgx nvls nccl rccl mpi tcp sharp ll ll128 pxn ecmp pat".split()
 
 
@@ -1298,8 +1300,8 @@ def _caption(groups: Mapping[str, list[Result]]) -> str:
     for label, group in groups.items():
         for result in group:
             if result.source:
-                source = _IN_REPOSITORY.sub(r"\1", result.source)
-                if result.obtained == "published" and ": " in source:  # who, and where
+                source = short_source(result.source)
+                if result.obtained == "published" and source != result.source:  # a repository
                     sources.append(text("sweep.published_by", source=source))
                 else:
                     sources.append(f"{HERE.get(result.obtained, result.obtained)}: {source}")
@@ -1314,6 +1316,17 @@ def _caption(groups: Mapping[str, list[Result]]) -> str:
             note if len(labels) == len(groups) else f"{text('word.and').join(labels)}: {note}"
         )
     return " ".join(f"{capitalised(words)}." for words in dict.fromkeys([*sources, *notes]))
+
+
+def short_source(source: str) -> str:
+    """Return a source without the commit and the file in a repository, which `Result.source` has.
+
+    Examples
+    --------
+    >>> short_source("Together AI: togethercomputer/together-nccl-tests:benchmarks/ring.out")
+    'Together AI: togethercomputer/together-nccl-tests'
+    """
+    return _IN_REPOSITORY.sub(lambda found: found[1] + (found["date"] or ""), source)
 
 
 # A curve with one marked point ----------------------------------------------------------------------
@@ -1375,11 +1388,14 @@ def curve(
         like.append(Series(label, "predicted", points, {**_OTHER_LOOK, "width": 1.2}))
 
     series = [mine, here, mark, *like]
-    named = [*like, mine._replace(label=chosen or mine.label)]
+    own_name = mine._replace(label=chosen or mine.label)
+    named = [*like, own_name]
     room = label_room(named, _WIDEST)
     right = _WIDTH - room
     scales = axes_of(series, x, y, right - _LEFT, ends)
     area = plot_area(scales, x, y, right, len(label_rows(named)))
+    if len(like) > _MOST:
+        named = [*_worth_a_name(like, mine, area), own_name]
     drawn = drawn_points(series, area)
     # A value beside the marked point may rather hide a grey line than the one in ink.
     own = densely(area.path(whole.points[0], whole.points[1])).T
@@ -1400,6 +1416,23 @@ def curve(
         alt="; ".join([capitalised(clauses[0]), *clauses[1:]]),
         width=_WIDTH,
     )
+
+
+def _worth_a_name(like: Sequence[Series], mine: Series, area: PlotArea) -> list[Series]:
+    """Return the lowest and the highest of many curves, and those between that end apart from all that have a name.
+
+    The names of the others would stand far from their ends; the pointer reads them.
+    """
+    ends = {one.label: float(one.places(area)[-1, 1]) for one in like}
+    order = sorted(like, key=lambda one: ends[one.label])
+    taken = [float(mine.places(area)[-1, 1])]
+    kept = []
+    for one in (order[0], order[-1], *order[1:-1]):
+        is_outer = one is order[0] or one is order[-1]
+        if is_outer or all(abs(ends[one.label] - other) >= _ROW for other in taken):
+            kept.append(one.label)
+            taken.append(ends[one.label])
+    return [one for one in like if one.label in kept]
 
 
 def _compared(mark: Series, area: PlotArea, drawn: Floats) -> dict[str, Layer]:
