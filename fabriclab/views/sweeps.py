@@ -88,6 +88,10 @@ _DOT, _POINT = 3.8, 5.5  # radius of a dot, and of a marked point of a line [px]
 _BESIDE_ROOM = 20.0  # least distance between values of x where dots may stand beside their own [px]
 _MARKS_APART = 80.0  # about, on a line with many points [px]
 _OTHER_LOOK = {"colour": COLOUR["edge"], "width": 1.0, "alpha": 0.7}
+_LIKE_LOOK = {
+    "colour": COLOUR["edge"],
+    "width": 1.2,
+}  # of curves of other states, to be told from a grid line
 _BOUND_LOOK = {"colour": COLOUR["edge"], "dash": 2.0, "width": _BOUND}
 _NAMING = ("label", "algorithm", "algo", "system")  # a result is named after the first it has
 _NO_NAMES = ("", "default")
@@ -96,7 +100,7 @@ _HYPHENED = ("halving_doubling", "all_reduce", "all_gather", "reduce_scatter", "
 _HYPHENED_ID = r"[a-z]+(-[a-z0-9]+)+"
 # A repository on GitHub, the commit, the date, and where in it the numbers stand.
 _IN_REPOSITORY = re.compile(
-    r"([\w.-]+/[\w.-]+)(?: ?@[0-9a-f]{7,40})?(?:(?P<date> \(\d{4}-\d\d-\d\d\)), .*|:\S+)"
+    r"([\w.-]+/[\w.-]+)(?: ?@[0-9a-f]{7,40})?(?:(?P<date> \(\d{4}-\d\d-\d\d\)), .*|:\S+)?"
 )
 _CAPITALS = "dgx hgx nvls nccl rccl mpi tcp sharp ll ll128 pxn ecmp pat".split()
 
@@ -1310,6 +1314,12 @@ def _caption(groups: Mapping[str, list[Result]]) -> str:
                 if label not in labels:
                     labels.append(label)
     notes = []
+    if any(
+        result.obtained == "predicted" and result.low is not None
+        for group in groups.values()
+        for result in group
+    ):
+        notes.append(text("sweep.bands").rstrip("."))
     for note, labels in about.items():
         # What holds for all that is shown needs no names.
         notes.append(
@@ -1385,7 +1395,7 @@ def curve(
     like = []
     for label, value in (others or {}).items():
         points = np.array([at, np.asarray(value), nothing, nothing])[:, :-1]
-        like.append(Series(label, "predicted", points, {**_OTHER_LOOK, "width": 1.2}))
+        like.append(Series(label, "predicted", points, _LIKE_LOOK))
 
     series = [mine, here, mark, *like]
     own_name = mine._replace(label=chosen or mine.label)
