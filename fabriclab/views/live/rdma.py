@@ -1297,7 +1297,7 @@ def chunks_scene(fabric: Fabric, total: float, chunk: float, mechanism: str) -> 
         time=finish.max(),
     )
     caption += " " + text(
-        "live.chunks.best" if pieces == 1 else "live.chunks.others",
+        "live.chunks.best_of_all" if pieces == 1 else "live.chunks.others",
         at=float(sizes[best]),
         whole=path.time(total),
         best=float(times[best]),
