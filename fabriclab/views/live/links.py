@@ -589,6 +589,7 @@ def hybrid_scene(
 
     caption = text(
         "live.hybrid.said",
+        n=counted(servers, "server"),
         power=kilowatts[-1],
         price=bill.totals[1] / 1e3 / 1e3,
         rack=servers * case.server_power / 1e3,
