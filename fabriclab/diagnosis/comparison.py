@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -22,6 +23,8 @@ __all__ = ["Comparison", "Row", "compare", "estimates", "slower_runs"]
 _GB = 1e9
 _SLOW = 0.8  # of a baseline: below it a run is slower than runs differ
 _FULL = 0.9  # of what the NICs of a server carry
+# How a system with one server describes itself.
+_ONE_SERVER = re.compile(r"^1 server x (\d+) (\S+) \(\1 ranks\)")
 _NEARLY = 0.95  # of the lower end of the band: runs differ by some percent
 _UNCLEAR = 0.85  # of the lower end of the band: above it neither is sure
 _REACHED = 0.8  # of a NIC's rate, which a good all-reduce of a large size reaches
@@ -101,7 +104,7 @@ class Comparison:
         longest = moved / np.array([row.low for row in rows])
         measured = Result(
             collective,
-            "stored",
+            "measured",
             sizes,
             measured_time,
             ranks,
@@ -267,6 +270,10 @@ def _by_model(
         healthy = None
     gain = last.expected / last.measured if last.measured > 0 else 1.0
     described = repr(cluster).removeprefix("<System: ").removesuffix(">")
+    # In one server all ranks are its GPUs, which need not be counted twice.
+    described = _ONE_SERVER.sub(r"\1 \2 in one server", described).replace(
+        " x ", " \N{MULTIPLICATION SIGN} "
+    )
     by = f"the model for {described}"
     if assumed:
         if healthy is False and last.measured >= _least(cluster, table.collective, last.size):

@@ -193,16 +193,23 @@ def pictures(diagnosis: Findings) -> list[Picture]:
         What `doctor` found.
     """
     from fabriclab.views import sweep
+    from fabriclab.views.rulers import band
 
     found = []
     for comparison in diagnosis.comparisons:
         both = comparison.results()
-        if both:
-            picture = sweep(
-                {"measured": both[0], "expected": both[1]}, y="busbw", finding=_finding(comparison)
-            )
-            caption = text("doctor.caption", file=comparison.table.name, by=comparison.by)
-            found.append(replace(picture, caption=caption))
+        if not both:
+            continue
+        measured, expected = both
+        file, by = comparison.table.name, comparison.by
+        if measured.size.size == 1:
+            picture = band(measured, expected, finding=_finding(comparison))
+            caption = text("doctor.caption", file=file, by=by)
+        else:
+            results = {"measured": measured, "expected": expected}
+            picture = sweep(results, y="busbw", finding=_finding(comparison))
+            caption = text("doctor.caption_bars", file=file, by=by)
+        found.append(replace(picture, caption=caption))
     return found
 
 

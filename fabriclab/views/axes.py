@@ -102,8 +102,8 @@ def power_of_two(value: float) -> str:
 def signed(value: float) -> str:
     """Write a number of per cent with its sign."""
     if abs(value) >= 100:
-        return f"{value:+,.0f} %"
-    return f"{value:+.2g} %" if value else "0 %"
+        return f"{value:+,.0f} %".replace("-", "\N{MINUS SIGN}")
+    return f"{value:+.2g} %".replace("-", "\N{MINUS SIGN}") if value else "0 %"
 
 
 X = {

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from fabriclab.look import COLOUR, algorithm
 from fabriclab.texts import text
 from fabriclab.views.page import Picture, Table, three
 from fabriclab.views.scene import Layer, Scene, boxes, printed, texts
-from fabriclab.views.sweeps import readable
+from fabriclab.views.sweeps import readable, short_source
 
 _ROW, _BAR = 26.0, 16.0  # distance between two bars, and their height [px]
 _LEAST_ROW = 17.5  # distance between many bars, at which their names still stand apart [px]
@@ -40,6 +40,8 @@ _EQUAL = 1e-6  # relative difference up to which two bars are equally long
 # Letters of the sentence above the picture on one line; if there are more, its bars are not named.
 _MOST_SAID = 78
 _MOST_BESIDE = 36  # the same for the name of a group that says something itself, beside the sentence in small letters
+_ALMOST = 0.99  # of the longest bar: one that is as good as equal
+_COLUMN = re.compile(r"(.*?) \[(.+)\]")  # word and unit of a column of a table
 MOST = 16  # bars that fit into a picture
 
 
@@ -111,6 +113,30 @@ def bars(
         marked = _best(rows, among, unit)
     scene = bars_scene(rows, unit, marked, caption, outlined, source)
     return printed(scene, finding=finding)
+
+
+def scene_of_columns(table: Table, columns: Sequence[str]) -> Scene:
+    """Return bars for the numbers in columns of one unit, a group for each; those of rows in bold are in ink.
+
+    Without such rows, the longest of each group are. The first column of the table names the bars. A value that is not
+    there (NaN) has none.
+    """
+    names = [str(name) for name in next(iter(table.columns.values()))]
+    rows = []
+    marked = set()
+    unit = ""
+    for column in columns:
+        found = _COLUMN.fullmatch(column)
+        word, unit = found.groups() if found else (column, "")
+        values = table[column].astype(np.float64)
+        longest = np.nanmax(values)
+        for i, value in enumerate(values.tolist()):
+            if value != value:
+                continue
+            if i in table.bold or (not table.bold and value > _ALMOST * longest):
+                marked.add(len(rows))
+            rows.append(Bar(word if len(columns) > 1 else "", readable(names[i]), value))
+    return bars_scene(rows, unit, marked)
 
 
 class Shown(NamedTuple):
@@ -331,7 +357,7 @@ def bars_scene(
         at,
         said,
         caption=caption,
-        hint=_outlines_in_words(source) if is_open.any() else "",
+        hint=_outlines_in_words(short_source(source)) if is_open.any() else "",
         width=_WIDTH,
     )
 

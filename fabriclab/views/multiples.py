@@ -90,18 +90,29 @@ def multiples(
     if unknown:
         raise ValueError(f"load is for fabrics that are not drawn: {', '.join(unknown)}")
     minis = {}
+    # Where a map hides the cables to hosts, another drawing that showed them would look fuller than it is.
+    no_hosts = not loads and _hide_hosts(fabrics)
     for name, fabric in fabrics.items():
         known = name in loads
         share = share_of(fabric, loads[name]) if known else np.full(fabric.n_links, np.nan)
-        minis[name] = mini_of(fabric, share)
+        minis[name] = mini_of(fabric, share, no_hosts=no_hosts)
     return printed(multiples_scene(fabrics, minis, dict(notes or {})), finding=finding)
 
 
-def mini_of(f: Fabric, share: Floats) -> Mini:
-    """Return the small drawing of a fabric, with the load of each link (L,)."""
+def _hide_hosts(fabrics: Mapping[str, Fabric]) -> bool:
+    """Return whether all fabrics join hosts, and a map hides those of one of them in the dots of their switches."""
+    all_hosts = all(f.kinds[f.kind[f.endpoint[0]]] == "host" for f in fabrics.values())
+    return all_hosts and any(
+        _has_map(f) and not f.transit[f.endpoint].any() for f in fabrics.values()
+    )
+
+
+def mini_of(f: Fabric, share: Floats, *, no_hosts: bool = False) -> Mini:
+    """Return the small drawing of a fabric, with the load of each link (L,); with ``no_hosts``, of its switches."""
     inside = np.isin(f.kind, [i for i, kind in enumerate(f.kinds) if kind in _INSIDE])
     is_end = np.isin(np.arange(f.n_nodes), f.endpoint)
-    hosts = is_end & ~f.transit & _has_map(f)  # of a direct network: in the dot of their switch
+    # Of a direct network hosts are in the dot of their switch.
+    hosts = is_end & ~f.transit & (_has_map(f) or no_hosts)
     keep = np.flatnonzero((~inside | is_end) & ~hosts)
     number = np.full(f.n_nodes, -1)
     number[keep] = np.arange(keep.size)
@@ -267,7 +278,11 @@ def _said(fabrics: Mapping[str, Fabric], counts: Sequence[str]) -> str:
     has_hosts = all(f.kinds[f.kind[f.endpoint[0]]] == "host" for f in fabrics.values())
     if not has_hosts:
         return said
-    counted_too = text("multiples.with_ends")
+    to_hosts = {int(np.isin(f.source, f.endpoint).sum()) for f in fabrics.values()}
+    if len(to_hosts) == 1 and _hide_hosts(fabrics):
+        counted_too = text("multiples.ends_apart", n=to_hosts.pop())
+    else:
+        counted_too = text("multiples.with_ends")
     return f"{said} {counted_too}"
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from fabriclab import units
@@ -258,7 +259,7 @@ def _dot_layer(rows: Sequence[RulerMark], to_x: Callable[[Any], Floats], y: Floa
         "x": to_x(_rates(rows)),
         "y": y,
         "size": np.where(chosen, 7.0, 5.0),
-        "colour": np.where(chosen, COLOUR["accent"], colours),
+        "colour": np.where(chosen, COLOUR["ink"], colours),
         "shape": np.where(own | chosen, 0, 1),
     }
     if chosen.any():
@@ -394,6 +395,106 @@ def _factor(a: float, b: float) -> str:
     if factor < 1.05:
         return text("live.ruler.equal")
     return text("live.ruler.faster" if a > b else "live.ruler.slower", factor=three(factor))
+
+
+# One measurement beside what is expected -----------------------------------------------------------
+
+_BAND_LEFT, _BAND_RIGHT = 110.0, 760.0  # ends of the axis [px]
+_BAND_TOP, _BAND_MIDDLE, _BAND_BOTTOM = 34.0, 92.0, 126.0  # of the axis and the band [px]
+_BAND_HIGH = 26.0  # height of the band [px]
+_BAND_ROOM = 1.15  # the axis ends so far beyond the highest rate
+
+
+def band(measured: Result, expected: Result, *, finding: str | None = None) -> Picture:
+    """Draw one measured bus bandwidth on an axis from 0, with the band within which it is expected.
+
+    Parameters
+    ----------
+    measured, expected : Result
+        Of one size each; the ends of the band are the shortest and the longest time that are expected.
+    finding : str, optional
+        The sentence above the picture.
+    """
+    moved = float(expected.busbw[0] * expected.time[0])  # what a bus bandwidth divides [B]
+    ends = [float(expected.time[0] if t is None else t[0]) for t in (expected.high, expected.low)]
+    return printed(
+        band_scene(
+            float(measured.busbw[0]), float(expected.busbw[0]), moved / ends[0], moved / ends[1]
+        ),
+        finding=finding,
+    )
+
+
+def _from_zero(rate: float) -> str:
+    """Write a tick of an axis of rates [B/s] that begins at 0, which needs no unit."""
+    return units.format_rate(rate) if rate else "0"
+
+
+def band_scene(rate: float, expected: float, low: float, high: float) -> Scene:
+    """Return the picture of a measured rate [B/s], of what is expected, and of the ends of its band; see `band`."""
+    most = _BAND_ROOM * max(rate, expected, high)
+
+    def to_x(value: Any) -> Floats:
+        return np.asarray(_BAND_LEFT + (_BAND_RIGHT - _BAND_LEFT) * np.asarray(value) / most)
+
+    ticks = np.array(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]).tick_values(0.0, most))
+    ticks = ticks[ticks <= most]
+    left, middle, right = to_x([low, expected, high]).tolist()
+    at = float(to_x(rate))
+    top = _BAND_MIDDLE - _BAND_HIGH / 2
+    words = {
+        "measured": plain(units.format_rate(rate)),
+        "expected": text(
+            "band.expected", low=plain(units.format_rate(low)), high=plain(units.format_rate(high))
+        ),
+    }
+    # The name of the band stands over it, and that of the mark beyond the end of the band or beside the mark.
+    beside = right if left <= at <= right else at
+    layers = {
+        **tick_layers(ticks, to_x, _from_zero, (_BAND_TOP + 14, _BAND_BOTTOM), True),
+        "band": boxes(left, top, right - left, _BAND_HIGH, colour=COLOUR["hair"], round=0.0),
+        "expected": lines(
+            [np.array([[middle, top], [middle, top + _BAND_HIGH]])], colour=COLOUR["soft"]
+        ),
+        "measured": Layer(
+            "dots",
+            {
+                "x": np.array([at]),
+                "y": np.array([_BAND_MIDDLE]),
+                "size": 5.5,
+                "colour": COLOUR["ink"],
+            },
+        ),
+        "band name": texts(
+            [(left + right) / 2],
+            top - 11,
+            [words["expected"]],
+            align=1.0,
+            colour=COLOUR["soft"],
+            halo=1.0,
+        ),
+        "name": texts(
+            [beside + 12],
+            _BAND_MIDDLE,
+            [text("band.measured", rate=words["measured"])],
+            bold=1.0,
+            halo=1.0,
+        ),
+        "quantity": heading(12.0, text("sweep.axis_busbw")),
+    }
+    said = text("band.said", rate=words["measured"], expected=words["expected"])
+    table = Table(
+        {
+            "what": [
+                text("how.measured"),
+                text("band.middle"),
+                text("band.low"),
+                text("band.high"),
+            ],
+            "bus bandwidth [B/s]": [rate, expected, low, high],
+        }
+    )
+    return Scene(said, table, layers, _BAND_BOTTOM + _BELOW, width=_WIDTH)
 
 
 # Guesses beside the truth -------------------------------------------------------------------------

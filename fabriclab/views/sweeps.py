@@ -67,8 +67,9 @@ _EDGE = 12.0  # from the longest label to the edge of the picture, since bold le
 _NEAR = (-18.0, -26.0, 18.0, 26.0)  # from a marked point to the middle of its name [px]
 _START_STEP = 16.0  # from place to place for a name at the start of a line [px]
 _START_ASIDE = 11.0  # of such a name from its line [px]
-_AWAY = 12.0  # from a name beside a point to that name and its mark where names moved apart [px]
-_BEFORE = 9.0  # from the middle of a mark to a name in the drawing area [px]
+_AWAY = 12.0  # farther from its point than a name beside it, where names moved apart [px]
+_BEFORE = 9.0  # more, for the line from a point to a name that moved [px]
+_LEADER_GAP = 3.0  # from such a line to the name [px]
 _BESIDE_MARK = 6.0  # from the middle of a mark to the line that leads to a name [px]
 _SHORT = 60.0  # a series that ends so far from the right edge is named where it ends
 _HATCH_STEP, _HATCH_HEIGHT = 7.0, 9.0  # of the strokes on the side that cannot be reached
@@ -87,14 +88,20 @@ _DOT, _POINT = 3.8, 5.5  # radius of a dot, and of a marked point of a line [px]
 _BESIDE_ROOM = 20.0  # least distance between values of x where dots may stand beside their own [px]
 _MARKS_APART = 80.0  # about, on a line with many points [px]
 _OTHER_LOOK = {"colour": COLOUR["edge"], "width": 1.0, "alpha": 0.7}
+_LIKE_LOOK = {
+    "colour": COLOUR["edge"],
+    "width": 1.2,
+}  # of curves of other states, to be told from a grid line
 _BOUND_LOOK = {"colour": COLOUR["edge"], "dash": 2.0, "width": _BOUND}
 _NAMING = ("label", "algorithm", "algo", "system")  # a result is named after the first it has
 _NO_NAMES = ("", "default")
 # Names that people write with hyphens, and x for the sign of a product, as in "GPUs x 2" and "8 x MI300X".
 _HYPHENED = ("halving_doubling", "all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 _HYPHENED_ID = r"[a-z]+(-[a-z0-9]+)+"
-# The path of a file behind its repository and commit.
-_IN_REPOSITORY = re.compile(r"(?<=@[0-9a-f]{7}):\S+")
+# A repository on GitHub, the commit, the date, and where in it the numbers stand.
+_IN_REPOSITORY = re.compile(
+    r"([\w.-]+/[\w.-]+)(?: ?@[0-9a-f]{7,40})?(?:(?P<date> \(\d{4}-\d\d-\d\d\)), .*|:\S+)?"
+)
 _CAPITALS = "dgx hgx nvls nccl rccl mpi tcp sharp ll ll128 pxn ecmp pat".split()
 
 
@@ -587,7 +594,10 @@ def label_layers(
         leaders.append((row.series, np.array(path)))
         marks.append((row.series, np.array([area.right + _MARK_AT, middle])))
     for row, (x, y, _) in moved:
-        marks.append((row.series, np.array([x - _BEFORE, y])))
+        # A mark beside such a name would look like one more point of the series.
+        end = row.series.places(area)[-1]
+        path = [[end[0] + _BESIDE_MARK, end[1]], [x - _LEADER_GAP, y]]
+        leaders.append((row.series, np.array(path)))
     left = [area.right + _LABEL_AT] * len(column) + [place[0] for _, place in inside]
     height = np.append(height, [place[1] for _, place in inside])
     align = [0.0] * len(column) + [place[2] for _, place in inside]
@@ -656,7 +666,7 @@ def _place_inside(
 def _moved_apart(
     inside: Sequence[tuple[LabelRow, tuple[float, float, float]]], area: PlotArea
 ) -> tuple[list[tuple[LabelRow, tuple[float, float, float]]], list[Any]]:
-    """Return names in the drawing area so that none lies on another, and those that moved, which need their marks.
+    """Return names in the drawing area so that none lies on another, and those that moved, which need a line.
 
     Two series may end in the same place, for example if each has one point.
     """
@@ -1290,14 +1300,43 @@ def _dots(places: Sequence[tuple[Series, Floats]], **fields: Any) -> Layer:
 def _caption(groups: Mapping[str, list[Result]]) -> str:
     """Return the sources and the notes of all results as a text, each of them once."""
     sources = []
-    notes = []
+    about: dict[str, list[str]] = {}  # note -> labels of the results that have it
     for label, group in groups.items():
         for result in group:
             if result.source:
-                obtained = HERE.get(result.obtained, result.obtained)
-                sources.append(f"{obtained}: {_IN_REPOSITORY.sub('', result.source)}")
-            notes += [f"{label}: {note.rstrip('.')}" for note in result.notes]
+                source = short_source(result.source)
+                if result.obtained == "published" and source != result.source:  # a repository
+                    sources.append(text("sweep.published_by", source=source))
+                else:
+                    sources.append(f"{HERE.get(result.obtained, result.obtained)}: {source}")
+            for note in result.notes:
+                labels = about.setdefault(note.rstrip("."), [])
+                if label not in labels:
+                    labels.append(label)
+    notes = []
+    if any(
+        result.obtained == "predicted" and result.low is not None
+        for group in groups.values()
+        for result in group
+    ):
+        notes.append(text("sweep.bands").rstrip("."))
+    for note, labels in about.items():
+        # What holds for all that is shown needs no names.
+        notes.append(
+            note if len(labels) == len(groups) else f"{text('word.and').join(labels)}: {note}"
+        )
     return " ".join(f"{capitalised(words)}." for words in dict.fromkeys([*sources, *notes]))
+
+
+def short_source(source: str) -> str:
+    """Return a source without the commit and the file in a repository, which `Result.source` has.
+
+    Examples
+    --------
+    >>> short_source("Together AI: togethercomputer/together-nccl-tests:benchmarks/ring.out")
+    'Together AI: togethercomputer/together-nccl-tests'
+    """
+    return _IN_REPOSITORY.sub(lambda found: found[1] + (found["date"] or ""), source)
 
 
 # A curve with one marked point ----------------------------------------------------------------------
@@ -1356,14 +1395,17 @@ def curve(
     like = []
     for label, value in (others or {}).items():
         points = np.array([at, np.asarray(value), nothing, nothing])[:, :-1]
-        like.append(Series(label, "predicted", points, {**_OTHER_LOOK, "width": 1.2}))
+        like.append(Series(label, "predicted", points, _LIKE_LOOK))
 
     series = [mine, here, mark, *like]
-    named = [*like, mine._replace(label=chosen or mine.label)]
+    own_name = mine._replace(label=chosen or mine.label)
+    named = [*like, own_name]
     room = label_room(named, _WIDEST)
     right = _WIDTH - room
     scales = axes_of(series, x, y, right - _LEFT, ends)
     area = plot_area(scales, x, y, right, len(label_rows(named)))
+    if len(like) > _MOST:
+        named = [*_worth_a_name(like, mine, area), own_name]
     drawn = drawn_points(series, area)
     # A value beside the marked point may rather hide a grey line than the one in ink.
     own = densely(area.path(whole.points[0], whole.points[1])).T
@@ -1384,6 +1426,23 @@ def curve(
         alt="; ".join([capitalised(clauses[0]), *clauses[1:]]),
         width=_WIDTH,
     )
+
+
+def _worth_a_name(like: Sequence[Series], mine: Series, area: PlotArea) -> list[Series]:
+    """Return the lowest and the highest of many curves, and those between that end apart from all that have a name.
+
+    The names of the others would stand far from their ends; the pointer reads them.
+    """
+    ends = {one.label: float(one.places(area)[-1, 1]) for one in like}
+    order = sorted(like, key=lambda one: ends[one.label])
+    taken = [float(mine.places(area)[-1, 1])]
+    kept = []
+    for one in (order[0], order[-1], *order[1:-1]):
+        is_outer = one is order[0] or one is order[-1]
+        if is_outer or all(abs(ends[one.label] - other) >= _ROW for other in taken):
+            kept.append(one.label)
+            taken.append(ends[one.label])
+    return [one for one in like if one.label in kept]
 
 
 def _compared(mark: Series, area: PlotArea, drawn: Floats) -> dict[str, Layer]:

@@ -12,7 +12,7 @@ _QUANTITIES = {"s": units.time, "B/s": units.rate, "B": units.size}
 
 def value_of(words, unit=""):
     """Return the number that a tick shows, in SI units where it has one that `units` knows."""
-    words = words.replace(",", "")
+    words = words.replace(",", "").replace("\N{MINUS SIGN}", "-")
     if raised := re.fullmatch(r"(?:([\d.]+)·)?(10|2)([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)", words):
         digits, base, power = raised.groups()
         return float(digits or 1) * float(base) ** int(power.translate(_RAISED))

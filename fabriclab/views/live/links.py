@@ -107,10 +107,15 @@ class MediumRows:
         return _FIRST_ROW + _ROW_STEP * np.arange(self.reach.size, dtype=np.float64)
 
     @property
+    def reaches(self) -> Flags:
+        """Whether each medium reaches as far as the cable is long, (M,)."""
+        return np.asarray(self.reach >= self.length)
+
+    @property
     def colours(self) -> Floats:
         """Colour of each row; a medium that does not reach far enough has none."""
         colours = np.where(self.is_best, COLOUR["ink"], COLOUR["hair"])
-        return np.where(self.reach >= self.length, colours, COLOUR["none"])
+        return np.where(self.reaches, colours, COLOUR["none"])
 
     @property
     def cost_width(self) -> Floats:
@@ -147,11 +152,13 @@ def medium_scene(length: float, rate: str, by: str) -> Scene:
     ticks = tick_layers(np.geomspace(1, 1000, 4), x_of, metres_in_words, (32, _LAST_ROW), True)
     length_line = np.array([[here, 30], [here, _LAST_ROW]])
     bold = rows.is_best.astype(np.float64)
+    # What does not reach so far cannot be chosen, however little it takes.
+    ink = np.where(rows.reaches, COLOUR["ink"], COLOUR["soft"])
     layers = {
         **ticks,
         "reach": reach_layer(rows, x_of(rows.reach)),
         "cost": cost_layer(rows),
-        "words": texts(_COST_LEFT + 6 + rows.cost_width, middle, rows.notes, bold=bold),
+        "words": texts(_COST_LEFT + 6 + rows.cost_width, middle, rows.notes, bold=bold, colour=ink),
         "here": lines([length_line], width=1.5),
         "handle": Layer(
             "dots",
@@ -165,7 +172,7 @@ def medium_scene(length: float, rate: str, by: str) -> Scene:
             },
         ),
         "length": texts([here + 10], 32.0, [f"{length:g} m"], bold=1.0, halo=1.0),
-        "names": texts(_REACH_LEFT - 10, middle, media.MEDIA, align=2.0, bold=bold),
+        "names": texts(_REACH_LEFT - 10, middle, media.MEDIA, align=2.0, bold=bold, colour=ink),
         "title": heading(12.0, text("live.medium.reach")),
         "cost title": heading(12.0, text(f"live.medium.both_{by}"), _COST_LEFT),
     }
@@ -175,7 +182,8 @@ def medium_scene(length: float, rate: str, by: str) -> Scene:
         "power [W]": rows.watts,
         "price [USD]": rows.dollars,
     }
-    caption = text("live.medium.said", length=length, rate=rate, best=best, by=by)
+    key = "live.medium.only" if rows.reaches.sum() == 1 else "live.medium.said"
+    caption = text(key, length=length, rate=rate, best=best, by=by)
     more = text("live.medium.more")
     height = _LAST_ROW + 24.0
     return Scene(
@@ -230,7 +238,7 @@ def cost_layer(rows: MediumRows) -> Layer:
         rows.cost_width,
         _ROW_HEIGHT,
         colour=rows.colours,
-        edge=COLOUR["edge"],
+        edge=np.where(rows.reaches, COLOUR["edge"], COLOUR["hair"]),
         round=2.0,
     )
 
@@ -581,6 +589,7 @@ def hybrid_scene(
 
     caption = text(
         "live.hybrid.said",
+        n=counted(servers, "server"),
         power=kilowatts[-1],
         price=bill.totals[1] / 1e3 / 1e3,
         rack=servers * case.server_power / 1e3,

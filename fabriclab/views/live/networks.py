@@ -36,6 +36,7 @@ SIZES = (16, 64, 256, 1024)
 _FILE = Path(__file__).with_name("families.json")
 FAMILIES: dict[str, list[dict[str, Any]]] = json.loads(_FILE.read_text(encoding="utf-8"))
 _MOST_FAILURES = 32
+_ALMOST = 0.999  # of the fullest link: as full
 _CUT_LINE = 2.6  # width of a line of the cut [px]
 _FAMILIES_WIDTH = 216.0  # of the panel that compares families [px]
 _FAMILIES_TOP = 46.0  # of the first row [px]
@@ -804,8 +805,10 @@ def mix_scene(
         routing=exit_name(routing),
         spine=100 * over_spine,
         leaf=100 * (1 - over_spine),
-        link=link_in_words(fabric, int(time.argmax())),
     )
+    fullest = np.flatnonzero(time > _ALMOST * time.max())
+    if fullest.size == 1:  # of several, none would be seen to be the one
+        caption += " " + text("live.mix.fullest", link=link_in_words(fabric, int(fullest[0])))
     return scene_of(fabric, time / time.max(), colour, said=caption)
 
 

@@ -1294,8 +1294,11 @@ def chunks_scene(fabric: Fabric, total: float, chunk: float, mechanism: str) -> 
         n=pieces,
         chunks=text("live.chunks.one" if pieces == 1 else "live.chunks.several"),
         each=total / pieces,
-        at=float(sizes[best]),
         time=finish.max(),
+    )
+    caption += " " + text(
+        "live.chunks.best_of_all" if pieces == 1 else "live.chunks.others",
+        at=float(sizes[best]),
         whole=path.time(total),
         best=float(times[best]),
     )

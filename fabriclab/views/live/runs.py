@@ -506,7 +506,9 @@ def race_chart(standings: Standings, course: Course, seconds: float) -> Scene:
         "curves": lines(curves, width=2.2, colour=hues),
         "now": lines([moment], width=1.2, colour=COLOUR["ink"]),
         "here": Layer("dots", {**here, "size": 4.0, "colour": hues, "shape": standings.shapes}),
-        "axis": texts(_CHART_X[1], [bottom + 32], [text("live.race.axis")], align=2.0),
+        "axis": texts(
+            _CHART_X[1], [bottom + 32], [text("live.race.axis")], align=2.0, colour=COLOUR["soft"]
+        ),
         "promise": promise_layer(seconds),
     }
     return Scene("", layers=layers, height=_CHART_HEIGHT, width=_CHART_WIDTH)
@@ -515,7 +517,7 @@ def race_chart(standings: Standings, course: Course, seconds: float) -> Scene:
 def promise_layer(seconds: float) -> Layer:
     """Return what will stand in the chart, as long as no run has begun."""
     words = "" if seconds else text("live.race.promise")
-    x, y = sum(_CHART_X) / 2, sum(_CHART_Y) / 2
+    x, y = sum(_CHART_X) / 2, float(np.interp(0.75, (0, 1), _CHART_Y))  # between two grid lines
     return texts(x, [y], [words], align=1.0, halo=1.0, colour=COLOUR["soft"])
 
 

@@ -412,8 +412,8 @@ def sign_layers(played: PlayedStory) -> dict[str, Layer]:
         if step.kind == "lost":
             lost.append(path[-1])
     for path, receiver in zip(back, receivers_of(step), strict=True):
-        sign = "\u2715 " if step.is_wrong else ""
-        labels.append((float(path[:, 0].mean()), _MIDDLE + _LANE + 14, f"{sign}{step.result}", 1))
+        sign = " \u2715" if step.is_wrong else ""  # before the number it would look like a factor
+        labels.append((float(path[:, 0].mean()), _MIDDLE + _LANE + 14, f"{step.result}{sign}", 1))
         if step.event.answer_is_lost and receiver == 0:
             lost.append(path[-1])
     crosses = np.array(lost).reshape(-1, 2)

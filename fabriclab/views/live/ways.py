@@ -1219,5 +1219,7 @@ def gigaio_scene(wiring: str) -> Scene:
         link=link_in_words(fabric, fullest),
     )
     drawn = scene_of(fabric, load / load[fullest], said=caption)
-    hint = " ".join(filter(None, [drawn.hint, text("live.gigaio.source")]))
+    parts = parts_of(wiring)
+    halves = text("live.gigaio.parts") if parts.switches < parts.roots else ""
+    hint = " ".join(filter(None, [drawn.hint, halves, text("live.gigaio.source")]))
     return replace(drawn, hint=hint)

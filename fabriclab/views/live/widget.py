@@ -3,7 +3,7 @@
 import html
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -577,7 +577,12 @@ def _typed(value: Any) -> str:
 
 
 def table(
-    function: Callable[..., Table], controls: Mapping[str, Control], said: str = "", **values: Any
+    function: Callable[..., Table],
+    controls: Mapping[str, Control],
+    said: str = "",
+    *,
+    bars: Sequence[str] = (),
+    **values: Any,
 ) -> Live:
     """Show a table that follows controls: a function computes it from their values.
 
@@ -589,17 +594,31 @@ def table(
         Controls whose values the function takes.
     said : str
         The sentence, if the table has no caption.
+    bars : sequence of str
+        Names of columns of one unit whose numbers are drawn as bars, a group for each; the first column names the bars.
+        Those of rows in bold are in ink. The table then opens with its button.
     **values
         First values of the controls.
     """
     arguments = {"function": function, "controls": controls, "said": said, "values": values}
-    scene = partial(table_scene, function, said)
+    arguments["bars"] = tuple(bars)
+    scene = partial(table_scene, function, said, tuple(bars))
     return live_view("table", arguments, scene, {}, held=("function",))
 
 
-def table_scene(function: Callable[..., Table], sentence: str, /, **values: Any) -> Scene:
-    """Return a scene with the table that a function returns for ``values``, under its caption or else ``sentence``."""
+def table_scene(
+    function: Callable[..., Table], sentence: str, columns: tuple[str, ...], /, **values: Any
+) -> Scene:
+    """Return a scene with the table that a function returns for ``values``, under its caption or else ``sentence``.
+
+    The numbers of ``columns`` are drawn as bars.
+    """
     shown = function(**values)
     said = shown.caption or sentence
     # The caption is the finding of the card, so the table below does not repeat it.
-    return Scene(said, replace(shown, caption=""), {}, 0.0, alt=str(shown))
+    twin = replace(shown, caption="")
+    if not columns:
+        return Scene(said, twin, {}, 0.0, alt=str(shown))
+    from fabriclab.views.bars import scene_of_columns
+
+    return replace(scene_of_columns(twin, columns), said=said, table=twin, alt=str(shown))
