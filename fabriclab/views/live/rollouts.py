@@ -386,9 +386,10 @@ def switch_layers(
     is_lost = state.kind == "hole"
     end = plan.place[state.path[-1]]
     crosses = {
-        "x": np.array([end[0] + wide / 2 + 12] if is_lost else []),
-        "y": np.array([end[1]] if is_lost else []),
-        "size": 6.0,
+        # Above the box in which packets end: beside it, on a link, a cross would be that of a broken link.
+        "x": np.array([end[0] + wide / 2 - 6] if is_lost else []),
+        "y": np.array([end[1] - high / 2 - 8] if is_lost else []),
+        "size": 5.0,
         "shape": 2.0,
         "colour": COLOUR["lost"],
     }
