@@ -388,7 +388,7 @@ def line_layers(game: Game, counter: str, values: Floats, link: int) -> dict[str
     dots = chosen[::-_DOT][::-1]  # the last sample has one
     ends = np.array([paths[k][minute - 1] for k, minute in out.items()]).reshape(-1, 2)
     return {
-        "links": lines(paths, width=1.0, colour=COLOUR["hair"], names=names, notes=notes),
+        "links": lines(paths, width=1.0, colour=COLOUR["edge"], names=names, notes=notes),
         "chosen": lines([chosen], width=2.2, colour=COLOUR["ink"]),
         "dots": Layer(
             "dots", {"x": dots[:, 0], "y": dots[:, 1], "size": 4.0, "colour": COLOUR["ink"]}
