@@ -34,6 +34,7 @@ __all__ = [
     "algorithm",
     "both_themes",
     "coloured",
+    "graded",
     "halves",
     "ink_on",
     "link_width",
@@ -111,6 +112,7 @@ COLOUR |= {
 }
 # Colours that kinds, rails and axes get in turn, where they are no algorithm, tenant or traffic of their own.
 _IN_TURN = ("dp", "tp", "pp", "ep", "cp", "ink", "edge", "direct")
+_TIERS = ("line", "hair", "edge", "soft")
 KEYS = [COLOUR[name] for name in _IN_TURN]
 
 
@@ -156,6 +158,7 @@ _ALGORITHMS = {
     "halving": _HALVING,
     "doubling": _HALVING,
     "ring": _RING,
+    "binomial": _OTHER,  # the hue of trees is that of the double tree
     "tree": _TREE,
 }
 
@@ -215,6 +218,11 @@ def coloured(place: NDArray[Any], otherwise: ArrayLike = COLOUR["edge"]) -> Floa
     """Return a colour for each row, rail or axis number, repeating after eight; ``otherwise`` where it is negative."""
     in_turn = np.array(KEYS)[place % len(KEYS)]
     return np.where(place >= 0, in_turn, otherwise)
+
+
+def graded(tier: NDArray[Any]) -> Floats:
+    """Return a grey for each tier, further from the paper the higher: hues stand for traffic, ink for what failed."""
+    return np.array([COLOUR[name] for name in _TIERS])[np.minimum(tier, len(_TIERS) - 1)]
 
 
 def variables(theme: str, names: Iterable[str] = TOKENS) -> str:

@@ -242,7 +242,8 @@ def drawing_of(plan: Plan, width: float) -> Drawing:
 
 def design_layers(drawing: Drawing, mark: Mark | None) -> dict[str, Layer]:
     """Return the layers of a design: the title, its plan, and the mark in it."""
-    return {"title": heading(16.0, text("plan.title")), **plan_layers(drawing, mark)}
+    key = "plan.title_pods" if drawing.plan.is_flat else "plan.title"
+    return {"title": heading(16.0, text(key)), **plan_layers(drawing, mark)}
 
 
 def mark_of(mapped: Mapped, verdict: designs.Verdict | None) -> Mark | None:
@@ -260,8 +261,9 @@ def mark_of(mapped: Mapped, verdict: designs.Verdict | None) -> Mark | None:
     # What costs most has not failed.
     if verdict.passed or verdict.requirement == "budget":
         return Mark(box, bundle, TIGHTEST, TIGHTEST, room_words(verdict))
-    form = OVERLOADED if verdict.requirement in _OVERLOADED_BY else FAILED
-    return Mark(box, bundle, FAILED, form, room_words(verdict))
+    if verdict.requirement not in _OVERLOADED_BY:
+        return Mark(box, bundle, FAILED, FAILED, room_words(verdict))
+    return Mark(box, bundle, FAILED, OVERLOADED, overload_words(verdict))
 
 
 # Words ------------------------------------------------------------------------------------------
@@ -278,6 +280,13 @@ def has_figures(verdict: designs.Verdict) -> bool:
     return verdict.passed is not None and not is_answer
 
 
+def overload_words(verdict: designs.Verdict) -> str:
+    """Return how many times a link that carries too little is asked for, such as "1.35 ×"."""
+    if not has_figures(verdict) or not verdict.asked or not verdict.reached:
+        return room_words(verdict)
+    return f"{verdict.asked / verdict.reached:.3g} ×"
+
+
 def room_words(verdict: designs.Verdict) -> str:
     """Return the margin of a verdict in percent, such as "-12 %"; where 0 is asked, what is reached."""
     if not has_figures(verdict):
@@ -285,7 +294,7 @@ def room_words(verdict: designs.Verdict) -> str:
     if not verdict.asked:
         return amount(float(verdict.reached), verdict.unit)
     percent = round(100 * float(verdict.margin), 2)
-    return f"{percent:+.3g} %" if percent else "0 %"
+    return f"{percent:+.3g} %".replace("-", "−") if percent else "0 %"
 
 
 def amount(value: float, unit: str) -> str:
@@ -328,7 +337,7 @@ def verdict_words(verdict: designs.Verdict) -> str:
     else:
         key = "plan.holds_by" if verdict.passed else "plan.fails_by"
         first = text(key, name=name, room=room, figures=against_words(verdict))
-    return f"{first} {verdict.words}"
+    return f"{first} {verdict.words}".replace(" -> ", " → ")
 
 
 def shape_words(plan: Plan) -> str:

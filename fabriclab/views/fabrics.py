@@ -28,6 +28,7 @@ from fabriclab.views.scene import (
     Scene,
     boxes,
     coloured,
+    graded,
     ink_on,
     key,
     lines,
@@ -276,7 +277,7 @@ def _node_layer(placed: Placed, canvas: Canvas, colour: str, open: int | None) -
     m = placed.marks
     colours = np.where(placed.fabric.transit[m.first], COLOUR["switch"], COLOUR["host"])
     if colour == "tier":
-        colours = coloured(m.row, colours)
+        colours = graded(m.row)
     elif colour == "rail":
         colours = coloured(m.rail, colours)
 
@@ -605,7 +606,9 @@ def _floor(f: Fabric, share: Floats, colour: str, said: str) -> Scene:
             _FLOOR_EDGE + height * cells.row,
             max(width - 1, 1.0),
             height - 2,
-            colour=layout.colours_of(colour, cells.load, cells.failed, cells.place),
+            colour=graded(cells.place)
+            if colour == "tier"
+            else layout.colours_of(colour, cells.load, cells.failed, cells.place),
             hatch=np.where(cells.failed, 3, 0),
             round=1.0,
             names=names,

@@ -25,6 +25,7 @@ from fabriclab.views.scene import (
     Scene,
     boxes,
     coloured,
+    graded,
     ink_on,
     key,
     lines,
@@ -444,7 +445,7 @@ def _cell_layer(hall: Hall, places: _Places, colour: str, load: Floats, failed: 
     elif colour == "failure":
         hue = np.where(failed, COLOUR["failed"], COLOUR["gpu"])
     else:
-        hue = coloured(f.rail if colour == "rail" else np.zeros(f.n_ranks, np.int64))
+        hue = coloured(f.rail) if colour == "rail" else graded(np.zeros(f.n_ranks, np.int64))
     if np.isfinite(load).any():
         # Many GPUs have the same load, and so the same note.
         loads, same = np.unique(np.round(load, 8), return_inverse=True)
@@ -521,7 +522,7 @@ def _switch_layer(
     n = switches.size
     hue: NDArray[Any] = np.full(n, COLOUR["node"])
     if colour in ("tier", "rail"):
-        hue = coloured(marks.row[:n] if colour == "tier" else marks.rail[:n], hue)
+        hue = graded(marks.row[:n]) if colour == "tier" else coloured(marks.rail[:n], hue)
     names = marks.names[:n]
     ports = f.radix[switches].tolist()
     numbers = [layout.number_in(name) for name in names]

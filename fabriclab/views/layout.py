@@ -13,7 +13,7 @@ from fabriclab import units
 from fabriclab.core import Fabric, Flags, Floats, Ints
 from fabriclab.texts import table, text
 from fabriclab.views.page import Table, plain, spread
-from fabriclab.views.scene import COLOUR, FORM, KEYS, Layer, Scene, coloured, shade
+from fabriclab.views.scene import COLOUR, FORM, KEYS, Layer, Scene, coloured, graded, shade
 
 SAYS = {mode: f"fabric.says_{mode}" for mode in ("load", "tier", "rail", "failure")}
 _FEW_ARCS = 12  # so many cables within a row can be told apart in little room
@@ -549,7 +549,7 @@ def line_look(k: Lines, colour: str, place: NDArray[Any], width: Floats) -> dict
     if colour == "load":
         hue = np.where(busy, shade(k.fullest), idle)
     else:  # then only the opacity tells a busy line from an idle one
-        hue = colours_of(colour, k.fullest, k.failed, place)
+        hue = graded(place) if colour == "tier" else colours_of(colour, k.fullest, k.failed, place)
         strength = 1 - 0.75 * (1 - np.clip(np.nan_to_num(k.fullest, nan=1.0), 0, 1))
     look: dict[str, ArrayLike] = {
         "width": np.where(dead, 1.2, width),

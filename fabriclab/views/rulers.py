@@ -231,13 +231,14 @@ def _row_layer(rows: Sequence[RulerMark], y: Floats, height: float, rate: float 
 
 
 def _bar_layer(rows: Sequence[RulerMark], to_x: Callable[[Any], Floats], y: Floats) -> Layer:
-    """Return a bar from the left end of the ruler to each rate: in ink for the learner's own machine, else grey."""
+    """Return a bar from the left end of the ruler to each rate: in ink for the learner's machine and the slider's."""
     paths = [np.array([[_LEFT, h], [end, h]]) for end, h in zip(to_x(_rates(rows)), y, strict=True)]
     own = _is_own(rows)
+    chosen = np.array([mark.chosen for mark in rows])
     return lines(
         paths,
         width=np.where(own, 7.0, 2.0),
-        colour=np.where(own, COLOUR["ink"], COLOUR["hair"]),
+        colour=np.where(own | chosen, COLOUR["ink"], COLOUR["hair"]),
     )
 
 

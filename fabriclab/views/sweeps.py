@@ -1391,7 +1391,8 @@ def curve(
     )
     # The line passes through the marked point, which may lie between two others.
     whole = mine._replace(points=line[:, np.argsort(at, kind="stable")])
-    mark = Series(text(f"{words}.bound"), "bound", bound[:, :-1], _BOUND_LOOK)
+    named_bound = text(f"{words}.bound", most=float(bound[1, -1]))
+    mark = Series(named_bound, "bound", bound[:, :-1], _BOUND_LOOK)
     like = []
     for label, value in (others or {}).items():
         points = np.array([at, np.asarray(value), nothing, nothing])[:, :-1]

@@ -43,6 +43,7 @@ _BELOW = 40.0  # room for the axis [px]
 _BAR_TOP = 0.11  # upper edge of a bar that has its lane for itself, as a fraction of the height of the lane
 _BAR_SHARE = 0.78  # height of such a bar, as a fraction of the height of the lane
 _LETTER = 6.8  # width of a letter in the legend [px]
+_PALE = 0.3  # opacity of flows that are not under way
 _TICKS_APART = 85.0  # about [px]
 _WAIT = 22.0  # room for a time that is marked above the lanes [px]
 _NEAR = 0.05  # how far before a tick an axis may end that is made to reach it, as a fraction of the axis
@@ -220,7 +221,7 @@ def timeline_scene(
         alt = "; ".join(clauses)
         return Scene(clauses[0], table, layers, bottom + _BELOW, alt, caption=left_out, width=width)
 
-    line = float(across(t, now, room))
+    line = float(across(t, folded(t, now), room))
     layers["now"] = lines([np.array([[line, _TOP - 4], [line, bottom + 4]])], width=2.0)
     sentence = sentence_at(t, flows, bars, busy, now)
     return Scene(
@@ -229,7 +230,7 @@ def timeline_scene(
         layers,
         bottom + _BELOW,
         alt=f"{sentence} " + "; ".join(clauses),
-        hint=text("timeline.hint"),
+        hint=text("timeline.hint" if folded(t, now) == now else "timeline.hint_folded"),
         width=width,
     )
 
@@ -270,6 +271,18 @@ def busy_at(t: Timeline, flows: Flows, flow: Ints, time: float) -> Flags:
     # Time since the current repetition began; a group without a period runs once.
     since = np.mod(time - begun, np.where(period > 0, period, np.inf))
     return in_group & (t.start[flow] - begun <= since) & (since < t.finish[flow] - begun)
+
+
+def folded(t: Timeline, time: float) -> float:
+    """Return the time of the first repetition of a group that looks as a time in a later one does. [s].
+
+    Only the first repetition is drawn, so a line at a later one would stand beside the flows that it is about.
+    """
+    for group in np.flatnonzero((t.repeat > 1) & (t.period > 0)).tolist():
+        since = time - float(t.group_start[group])
+        if 0 <= since < float(t.period[group] * t.repeat[group]):
+            return float(t.group_start[group]) + since % float(t.period[group])
+    return time
 
 
 def slots_of(lane: Ints, left: Floats, right: Floats) -> tuple[Ints, Ints]:
@@ -423,7 +436,7 @@ def bar_layer(
 
     roomy = (height > 4) & (right - left > 4)  # a line between thin bars would hide them
     edge = np.where(roomy, np.where(marked, COLOUR["ink"], COLOUR["paper"]), COLOUR["none"])
-    alpha = np.where(busy, 1.0, 0.55)
+    alpha = np.where(busy, 1.0, _PALE)
 
     names = []
     for lane, kind in zip(bars.lane, flows.label[flow], strict=True):

@@ -792,20 +792,20 @@ def test_segments_of_blocks_are_named():
     view = STEPPERS["tree of 16"]()
     layers = view.scene.layers
     assert layers["cells"].fields["names"][:5] == [
-        *(f"GPU 0, block 0.{s}" for s in range(4)),
-        "GPU 1, block 0.0",
+        *(f"GPU 0, block 0{s}" for s in "abcd"),
+        "GPU 1, block 0a",
     ]
-    assert {*layers["movers"].fields["texts"]} == {"0.0", "0.1", "0.2"}
+    assert {*layers["movers"].fields["texts"]} == {"0a", "0b", "0c"}
     ranks = {r: text("live.stepper.rank", r=r) for r in (0, 2, 4)}
-    move = text("live.stepper.move", source=ranks[4], target=ranks[0], blocks="0.0")
+    move = text("live.stepper.move", source=ranks[4], target=ranks[0], blocks="0a")
     assert move + text("live.stepper.added") in view.scene.alt
-    assert text("live.stepper.parts") in view.set(step=0).scene.said
+    assert text("live.stepper.parts", name="0b") in view.set(step=0).scene.said
     several = STEPPERS["segments"]().scene
-    assert several.layers["movers"].fields["texts"] == ["2.0..3.0"]
-    assert several.layers["movers"].fields["w"] > 0.56 * 12 * 8
-    move = text("live.stepper.moves", source=ranks[0], target=ranks[2], blocks="2.0..3.0")
+    assert several.layers["movers"].fields["texts"] == ["2a–3a"]
+    assert several.layers["movers"].fields["w"] > 0.56 * 12 * len("2a–3a")
+    move = text("live.stepper.moves", source=ranks[0], target=ranks[2], blocks="2a–3a")
     assert move in several.alt
-    assert "0.0" not in STEPPERS["ring of 4"]().scene.alt
+    assert "0a" not in STEPPERS["ring of 4"]().scene.alt
 
 
 # sweeps and rulers --------------------------------------------------------------------------------

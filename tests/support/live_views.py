@@ -92,10 +92,13 @@ SIZES = 2.0 ** np.arange(12, 33)
 LIMIT = {"one NIC": fl.case().nic_rate}
 
 
-LAG = {"lag": live.Slider(1, 50, unit="us", log=True)}
+LAG = {"lag": live.Slider(1, 50, label="start-up", unit="us", log=True)}
 
 
-RANKS = {"ranks": live.Choice((16, 64, 1024)), "start": live.Slider(1, 50, unit="us", log=True)}
+RANKS = {
+    "ranks": live.Choice((16, 64, 1024)),
+    "start": live.Slider(1, 50, label="start-up", unit="us", log=True),
+}
 
 
 def three_ways(ranks=64, start=14.0):
@@ -141,7 +144,10 @@ HALL_RACE = {
 SHUFFLE = {"seed": live.Slider(0, 9)}
 
 
-ALPHA = {"alpha": live.Slider(1, 20, unit="us"), "size": live.Choice((4, 64))}
+ALPHA = {
+    "alpha": live.Slider(1, 20, label="start-up", unit="us"),
+    "size": live.Choice((4, 64), label="largest, in MiB"),
+}
 
 
 DETOURS = ("minimal", "valiant", "ugal_g")

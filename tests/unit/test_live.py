@@ -326,7 +326,7 @@ def test_values_add_up_in_a_switch_by_hand():
     bars = view.set(step=1).scene.layers
     assert (bars["blocks"].fields["h"] / bars["empty"].fields["h"]).tolist() == [0.5] * 4 + [1] * 2
     ends = {"source": text("live.stepper.rank", r=1), "target": text("live.stepper.switch", r=0)}
-    move = text("live.stepper.moves", **ends, blocks="0..1") + text("live.stepper.added")
+    move = text("live.stepper.moves", **ends, blocks="0–1") + text("live.stepper.added")
     assert move in view.scene.alt and text("live.stepper.listed", n=2) in str(view)
     movers = view.scene.layers["movers"].fields  # both packets meet in one block of the switch
     end = movers["ptr"][1:].astype(int) - 1
@@ -440,7 +440,9 @@ def test_placement_unfolds_the_cables_of_the_fullest_leaf():
     assert np.round(tall, 1) == pytest.approx(np.round(flows[links], 1))
     in_ink = np.flatnonzero(bars["colour"] == COLOUR["ink"])
     assert in_ink.tolist() == [int(bars["h"].argmax())]
-    assert view.scene.side.layers["most"].fields["texts"] == [f"{flows.max():.3g}"]
+    spine = HALL.name(HALL.target[np.flatnonzero(up & (flows == flows[up].max()))[0]])
+    named = text("live.placement.most", n=float(flows.max()), other=spine)
+    assert view.scene.side.layers["most"].fields["texts"] == [named]
     assert f"{flows.max():.3g} flows meet" in view.scene.said
 
 
@@ -458,7 +460,7 @@ def test_placement_unfolds_cables_in_the_direction_of_the_fullest(seed, flows, t
     )
     fullest = np.flatnonzero(run.sharers() == flows)
     assert run.sharers().max() == flows and f"{flows} flows meet" in scene.said
-    assert scene.side.layers["most"].fields["texts"] == [str(flows)]
+    assert scene.side.layers["most"].fields["texts"][0].startswith(f"{flows}, spine ")
     shown = scene.side.layers["bar title"].fields["texts"][0]
     leaf = scene.layers["fullest name"].fields["texts"][0]
     assert shown == title + leaf
@@ -826,7 +828,7 @@ def test_packets_by_hand():
         for k in ("yours", "bitmaps", "last chunks")
     }
     assert {k: t["seen"][-1] for k, t in rows.items()} == {
-        "yours": " | ",
+        "yours": " | ".join([text("live.packets.not_kept")] * 2),
         "bitmaps": " | AB",
         "last chunks": "3 | 3",
     }
@@ -893,7 +895,8 @@ def test_a_pool_is_full_at_the_bandwidth_delay_product():
     def pool(*state):
         view, told = live.pool(*state).scene, sentence("live.pool.said")
         rate, series = (view.table[k] for k in ("rate [B/s]", "series"))
-        own = (float(rate[series == k][0]) for k in ("your pool", "what links and switch allow"))
+        most = next(name for name in series if name.startswith("links and switch allow"))
+        own = (float(rate[series == k][0]) for k in ("your pool", most))
         return int(told.search(view.said)["need"]), *own
 
     for delay, jobs in ((1, 1), (10, 1), (1, 4)):

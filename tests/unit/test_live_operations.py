@@ -198,7 +198,7 @@ def test_a_count_is_compared_by_a_ratio_and_a_temperature_by_a_difference(counte
     words = " ".join(view.scene.side.layers["words"].fields["texts"])
     if counter == "temperature":
         assert table["grown by [deg C]"] == pytest.approx(np.sort(last - first)[::-1])
-        assert "deg C" in words and "times" not in words
+        assert "°C" in words and "times" not in words
     else:
         assert table["times"] == pytest.approx(np.sort(last / np.maximum(first, 1))[::-1])
         assert "times" in words and "deg C" not in words

@@ -13,6 +13,7 @@ from fabriclab.look import (
     SHADES,
     TOKENS,
     algorithm,
+    graded,
     ink_on,
     link_width,
     shade,
@@ -129,10 +130,10 @@ def test_an_idle_link_is_thinner_than_any_loaded_one():
 def test_each_algorithm_has_one_hue_and_one_mark_in_any_spelling():
     spellings = {
         "ring": ("ring", "Ring", "ring (predicted)", "Ring/Simple"),
-        "tree": ("tree", "double tree", "binomial_tree", "Double-Tree"),
+        "tree": ("tree", "double tree", "Double-Tree"),
         "halving": ("halving_doubling", "halving-doubling", "Halving doubling"),
         "in_switch": ("in-switch", "NVLS", "NVLSTree", "sharp", "nvls_sharp", "streaming"),
-        "direct": ("direct", "one_root", "bruck", "recursive_doubling"),
+        "direct": ("direct", "one_root", "bruck", "recursive_doubling", "binomial_tree"),
     }
     marks = set()
     for name, spelled in spellings.items():
@@ -140,6 +141,14 @@ def test_each_algorithm_has_one_hue_and_one_mark_in_any_spelling():
         assert [look.colour for look in looks] == [COLOUR[name]]
         marks |= {look.shape for look in looks}
     assert len(marks) == len(spellings)
+
+
+def test_each_tier_has_a_grey_of_its_own_and_no_hue_of_traffic():
+    greys = graded(np.arange(6)).tolist()
+    assert len({*greys[:4]}) == 4 and greys[4:] == [greys[3]] * 2
+    assert not {*greys} & {
+        COLOUR[name] for name in ("dp", "tp", "pp", "ep", "cp", "load1", "load5")
+    }
 
 
 def test_shape_says_the_same_as_colour():

@@ -134,7 +134,7 @@ def test_the_view_of_a_step_has_a_lane_for_each_stage_and_one_for_the_nic():
     step = step_of(Layout(tp=8, pp=4, dp=2, microbatches=4))
     view = live.step(step)
     table = view.scene.table
-    assert list(table["lane"]) == ["stage 0", "stage 1", "stage 2", "stage 3", "NIC"]
+    assert list(table["lane"]) == ["stage 0", "stage 1", "stage 2", "stage 3", "NIC of stage 0"]
     # Whatever a stage does, it does until the step ends.
     doing = [table[column][:4] for column in table.columns if column.endswith("[s]")]
     assert sum(doing) == pytest.approx(step.time)

@@ -39,6 +39,7 @@ _CURVE = 49  # points of each curve
 _WIDTH = 560.0
 _SIDE = 320.0
 _HEIGHT = 372.0
+_COVERED = 10.0  # so near to the offer a network has no name [px]
 _X_ENDS = (64.0, 530.0)
 _Y_ENDS = (316.0, 58.0)  # foot and top
 _HOURS = (1.26, 1.54)  # USD of a GPU-hour, holds all prices of the slider
@@ -246,6 +247,7 @@ def network_layers(here: Offered) -> dict[str, Layer]:
     ]
     # The name of the dearest one ends at its dot, so that it stays within the picture.
     dearest = np.arange(len(order)) == np.argmax(here.rate[2:])
+    hidden = np.hypot(x[2:] - x[1], y[2:] - y[1]) < _COVERED  # the offer lies on it, and has a name
     return {
         "sold": lines([np.stack([x[order], y[order]], axis=1)], width=1.2, colour=COLOUR["edge"]),
         "same cost": lines(
@@ -269,7 +271,10 @@ def network_layers(here: Offered) -> dict[str, Layer]:
         "network names": texts(
             x[2:] + np.where(dearest, 4, 7),
             y[2:] - 10,
-            [f"{rate:g} Gb/s" for rate in here.rate[2:].tolist()],
+            [
+                "" if is_hidden else f"{rate:g} Gb/s"
+                for rate, is_hidden in zip(here.rate[2:].tolist(), hidden.tolist(), strict=True)
+            ],
             align=np.where(dearest, 2.0, 0.0),
             size=11.0,
             halo=1.0,
@@ -327,7 +332,8 @@ def curve_layers(here: Offered, price: int, sent: float) -> dict[str, Layer]:
 
     to_x = log_axis(_SLOWEST, _FASTEST, *_SIDE_X)
     step = 10.0 if high < 60 else 25.0
-    up = tick_layers(np.arange(0.0, high, step), to_y, change_name, _SIDE_X, False)
+    least = -step if -step > low else 0.0
+    up = tick_layers(np.arange(least, high, step), to_y, change_name, _SIDE_X, False)
     across = tick_layers(
         np.array([100.0, 200.0, 400.0, 800.0, 1600.0]), to_x, "{:,g}".format, (top, foot), True
     )

@@ -268,7 +268,7 @@ def curve_layers(here: State) -> dict[str, Layer]:
             _CURVES[0],
             max(right - left, 1.0),
             _CURVES[1] - _CURVES[0],
-            colour=COLOUR["wash"],
+            colour=COLOUR["sunk"],
             round=0.0,
             names=[text("live.checkpoints.band")],
             notes=[
@@ -297,7 +297,7 @@ def curve_layers(here: State) -> dict[str, Layer]:
                 "y": to_y(np.array([_FULL * here.most])),
                 "size": 6.0,
                 "shape": 5.0,
-                "colour": COLOUR["right"],
+                "colour": COLOUR["ink"],
                 "names": [text("live.checkpoints.best_name")],
                 "notes": [interval_words(here.best)],
             },
@@ -313,10 +313,10 @@ def curve_layers(here: State) -> dict[str, Layer]:
             },
         ),
         "x name": texts(
-            sum(_ENDS) / 2,
+            _ENDS[1],
             _CURVES[1] + 30,
             [text("live.checkpoints.interval_axis")],
-            align=1.0,
+            align=2.0,
             colour=COLOUR["soft"],
         ),
     }
@@ -422,14 +422,13 @@ def size_layers(here: State) -> dict[str, Layer]:
             EDGE,
             _SIDE_CURVES[1] + 50,
             [text("live.checkpoints.marks")],
-            size=11.0,
             colour=COLOUR["soft"],
         ),
         "x name": texts(
-            sum(_SIDES) / 2,
+            _SIDES[1],
             _SIDE_CURVES[1] + 30,
             [text("live.checkpoints.gpus")],
-            align=1.0,
+            align=2.0,
             colour=COLOUR["soft"],
         ),
     }

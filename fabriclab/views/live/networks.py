@@ -878,6 +878,7 @@ def failures_scene(
 
 # What the boxes and the lines of a cut look like, in the order of its key: the first half is full on a tinted area,
 # the other half hollow on a grey one. Links that are cut are ink.
+_CUT_LINE = 4.0  # width of the sample of a cut cable in the key [px]
 _ONE, _OTHER, _BOTH = COLOUR["node"], COLOUR["paper"], COLOUR["line"]
 _AREAS = {_ONE: COLOUR["domain"], _OTHER: COLOUR["sunk"]}
 _MOST_AREA = 14.0  # how far an area reaches beyond a box [px]
@@ -1095,5 +1096,8 @@ def cut_key(drawn: Scene, colours: Floats, n_cut: int) -> dict[str, Layer]:
     y = float(drawn.layers["scale"].fields["y"][0]) - 6
     layers = key(y, "", names, [*looks.values(), COLOUR["ink"]])
     samples = layers["scale"].fields
-    edges = np.where(samples["colour"] == _ONE, COLOUR["none"], COLOUR["node"])
-    return {**layers, "scale": Layer("boxes", {**samples, "edge": edges})}
+    is_line = samples["colour"] == COLOUR["ink"]  # what is cut is a line in the picture, too
+    edges = np.where((samples["colour"] == _ONE) | is_line, COLOUR["none"], COLOUR["node"])
+    high = np.where(is_line, _CUT_LINE, samples["h"])
+    place = samples["y"] + (samples["h"] - high) / 2
+    return {**layers, "scale": Layer("boxes", {**samples, "edge": edges, "y": place, "h": high})}

@@ -237,7 +237,7 @@ def places() -> tuple[Floats, Floats]:
 
 
 def pod_layers(name: str, pod: Pod, number: Ints, left: float) -> dict[str, Layer]:
-    """Return a pod: cubes that run with the number of their slice, idle ones hatched, failed ones with a cross."""
+    """Return a pod: cubes that run with the number of their slice, idle ones empty, failed ones with a cross."""
     x, y = places()
     x = x + left
     failed = number == _FAILED
@@ -269,10 +269,10 @@ def running_cubes(number: Ints, x: Floats, y: Floats) -> Layer:
 
 
 def idle_cubes(number: Ints, x: Floats, y: Floats) -> Layer:
-    """Return the cubes that work and belong to no slice, hatched."""
+    """Return the cubes that work and belong to no slice: empty, with a thin frame."""
     cubes = np.flatnonzero(number == _IDLE)
     notes = [text("live.slices.idle") for _ in cubes]
-    look = {"colour": COLOUR["paper"], "edge": COLOUR["drained"], "hatch": 1.0}
+    look = {"colour": COLOUR["paper"], "edge": COLOUR["hair"]}
     return cube_boxes(cubes, x, y, notes, **look)
 
 
@@ -307,9 +307,7 @@ def legend_layers() -> dict[str, Layer]:
     side = 14.0
     return {
         "key runs": boxes(x[:1], y, side, side, colour=COLOUR["gpu"]),
-        "key idle": boxes(
-            x[1:2], y, side, side, colour=COLOUR["paper"], edge=COLOUR["drained"], hatch=1.0
-        ),
+        "key idle": boxes(x[1:2], y, side, side, colour=COLOUR["paper"], edge=COLOUR["hair"]),
         "key failed": boxes(x[2:], y, side, side, colour=COLOUR["paper"], edge=COLOUR["ink"]),
         "key cross": Layer(
             "dots",
@@ -345,10 +343,10 @@ def curve_layers(pod: Pod, shares: dict[str, Floats]) -> dict[str, Layer]:
         np.array([1.0, 16.0, 32.0, 48.0, 64.0]), to_x, lambda n: f"{n:.0f}", _LOWER, True
     )["x ticks"]
     layers["x name"] = texts(
-        sum(_SIDES) / 2,
+        _SIDES[1],
         _LOWER[1] + 32,
         [text("live.slices.size_axis")],
-        align=1.0,
+        align=2.0,
         colour=COLOUR["soft"],
     )
     return layers

@@ -496,6 +496,7 @@ def incast_words(run: Run, senders: int, control: str, lossless: str, buffer: fl
         peak=bytes_words(run.peak),
         paused=paused,
         lost=lost,
+        limit=bytes_words(run.limit),
         n=senders,
         loop=loop_name(control),
         pauses=text(f"live.incast.{lossless}"),
@@ -539,6 +540,8 @@ def queue_layers(
     levels = [level for level in (run.low, run.high, run.limit) if level <= highest]
     across = [np.array([[sides[0], to_y(level)], [sides[1], to_y(level)]]) for level in levels]
     lossy = np.flatnonzero(run.lost > 0)
+    # A packet is lost where the queue is longest: at the beginning or at the end of its bin.
+    lossy = lossy + (run.queue[lossy + 1] >= run.queue[lossy])
     places = np.array(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]).tick_values(0, highest))
     places = places[(places >= 0) & (places <= highest)]
     grid = tick_layers(places, to_y, bytes_words, sides, False)
@@ -557,8 +560,8 @@ def queue_layers(
         f"{prefix}lost": Layer(
             "dots",
             {
-                "x": to_x(run.times[lossy + 1]),
-                "y": to_y(run.queue[lossy + 1]),
+                "x": to_x(run.times[lossy]),
+                "y": to_y(run.queue[lossy]),
                 "size": 4.0,
                 "shape": 2.0,
                 "colour": COLOUR["lost"],
@@ -837,7 +840,8 @@ def column_thresholds(
     levels = {"low": run.low, "high": run.high, key: run.limit}
     shown = [(float(to_y(level)), name) for name, level in levels.items() if level <= top]
     y = np.array([place - 8 for place, _ in shown])
-    words = [text(f"live.control_loops.{name}") for _, name in shown]
+    limit = bytes_words(run.limit)
+    words = [text(f"live.control_loops.{name}", size=limit) for _, name in shown]
     curve = densely(np.stack([to_x(run.times), to_y(run.queue)], axis=1)).T  # (2, K)
     middle = (sides[0] + sides[1]) / 2
     places = ((sides[1], 2.0), (middle, 1.0), (sides[0] + 2, 0.0))  # and how words stand at them

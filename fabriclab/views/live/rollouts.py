@@ -27,6 +27,7 @@ _HEIGHT = 384.0
 _BOX = (52.0, 32.0)  # of a switch
 _APART = 5.0  # of a rule from the middle of its cable
 _HEAD = 9.0  # of an arrow
+_ABOVE_LOOP = 22.0  # from the middle of a loop to its name
 _LABEL = 14.0  # from a box to its rule
 _ROW = 14.0  # of the list of orders
 _TOP = 44.0  # of its first row
@@ -386,9 +387,10 @@ def switch_layers(
     is_lost = state.kind == "hole"
     end = plan.place[state.path[-1]]
     crosses = {
-        "x": np.array([end[0] + wide / 2 + 12] if is_lost else []),
-        "y": np.array([end[1]] if is_lost else []),
-        "size": 6.0,
+        # Above the box in which packets end: beside it, on a link, a cross would be that of a broken link.
+        "x": np.array([end[0] + wide / 2 - 6] if is_lost else []),
+        "y": np.array([end[1] - high / 2 - 8] if is_lost else []),
+        "size": 5.0,
         "shape": 2.0,
         "colour": COLOUR["lost"],
     }
@@ -411,6 +413,15 @@ def switch_layers(
             high + 6,
             colour=COLOUR["none"],
             edge=COLOUR["wrong"],
+        ),
+        "loop": texts(
+            marks.mean(axis=0)[:1] if len(marks) else [],
+            marks.mean(axis=0)[1:] - _ABOVE_LOOP if len(marks) else [],
+            [text("live.rollout.cell_loop")] if len(marks) else [],
+            align=1.0,
+            bold=1.0,
+            halo=1.0,
+            colour=COLOUR["wrong"],
         ),
         "rule words": texts(x, beside, words, align=1.0, bold=is_new.astype(float), size=13.0),
         "rule ages": texts(x, beside + 15, ages, align=1.0, size=11.0, colour=COLOUR["soft"]),

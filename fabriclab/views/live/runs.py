@@ -58,6 +58,7 @@ _CHART_HEIGHT = 236.0
 _CHART_X = (52.0, 284.0)
 _CHART_Y = (186.0, 40.0)
 _CHART_POINTS = 60
+_FAR_APART = 20.0  # times as long: then the chart of a race has a logarithmic axis
 
 # The map of traffic, in px: a square of cells, with bars above and on the right.
 _MAP_LEFT = 92.0
@@ -279,7 +280,10 @@ def race_slider(runs: Mapping[str, Any], log: bool) -> Slider:
 
 def course_of(runs: Mapping[str, Any], slider: Slider) -> Course:
     """Return how far each run is from the beginning to the end of a race."""
+    last = [float(run.timeline.end) for run in runs.values()]
     first = slider.low
+    if not first and max(last) > _FAR_APART * min(last):
+        first = min(last) / 10  # else the fast ones would lie on each other at the left end
     at = []
     shares = []
     for run in runs.values():
@@ -486,14 +490,18 @@ def race_chart(standings: Standings, course: Course, seconds: float) -> Scene:
     ticks = ticks[ticks <= course.last]
     if course.first:
         ticks = np.array([course.first, np.sqrt(course.first * course.last), course.last])
-    now = float(to_x(seconds))
+        decades = 10.0 ** np.arange(np.ceil(np.log10(course.first)), np.log10(course.last))
+        if decades.size > 1:
+            ticks = decades
+    shown = max(seconds, course.first)
+    now = float(to_x(shown))
     curves = []
     for at, shares, share in zip(course.at, course.shares, standings.shares, strict=True):
         reached = np.where(
             at <= seconds, shares, share
         )  # what is still to come lies on the present point
-        curves.append(np.stack([to_x(np.minimum(at, seconds)), to_y(reached)], axis=1))
-    here = {"x": to_x(np.minimum(standings.ends, seconds)), "y": to_y(standings.shares)}
+        curves.append(np.stack([to_x(np.minimum(at, shown)), to_y(reached)], axis=1))
+    here = {"x": to_x(np.minimum(standings.ends, shown)), "y": to_y(standings.shares)}
     moment = np.array([[now, _CHART_Y[0]], [now, _CHART_Y[1]]])
     bottom, top = _CHART_Y
     hues = standings.hues

@@ -39,6 +39,7 @@ _WIDTH, _SIDE, _HEIGHT = 560.0, 320.0, 384.0
 _PLOT = (64.0, 44.0, 460.0, 300.0)  # left, top, width, height
 _LIST_TOP, _LIST_ROW = 44.0, 30.0
 _DOT = 10  # minutes between two dots of the chosen line
+_OUT = 10.0  # side of the box at the end of a line that was cordoned
 _LEAST = 0.5  # what stands for a count of 0 on the logarithmic axis
 
 
@@ -256,7 +257,7 @@ def game_words(game: Game, minute: int) -> str:
     return text(
         f"live.sick_link.{key}",
         minute=minute,
-        name=game.seen.names[game.sick],
+        name=link_words(game, game.sick),
         cause=game.seen.causes[0].kind,
         late=game.late,
         wrong=game.wrong,
@@ -273,8 +274,13 @@ def setting_words(game: Game, counter: str, link: int) -> str:
         "live.sick_link.chosen",
         counter=text(f"live.sick_link.{counter}"),
         link=link,
-        name=game.seen.names[link],
+        name=link_words(game, link),
     )
+
+
+def link_words(game: Game, link: int) -> str:
+    """Return the name of a link as a picture shows it, such as "host 4 → leaf 2"."""
+    return game.seen.names[link].replace(" -> ", " → ")
 
 
 def is_degrees(counter: str) -> bool:
@@ -308,7 +314,7 @@ def counter_table(game: Game, counter: str, minute: int) -> Table:
     return Table(
         {
             "link": order,
-            "name": [game.seen.names[k] for k in order],
+            "name": [link_words(game, k) for k in order],
             "last sample": values[-1][order],
             "mean of the first ten": values[:_FIRST].mean(axis=0)[order],
             "mean of the last five": values[-_LAST:].mean(axis=0)[order],
@@ -363,7 +369,7 @@ def axis_layers(game: Game, counter: str) -> dict[str, Layer]:
 
 
 def line_layers(game: Game, counter: str, values: Floats, link: int) -> dict[str, Layer]:
-    """Return a grey line for each link, and the chosen one in ink with dots.
+    """Return a grey line for each link, the chosen one in ink with dots, and a hatched box where one was cordoned.
 
     The dots tell it from a line that somebody points at, which is in ink as well.
     """
@@ -374,17 +380,40 @@ def line_layers(game: Game, counter: str, values: Floats, link: int) -> dict[str
     x = across(np.arange(1, len(values) + 1))
     paths = [np.stack([x, at(shown(values[:, k]))], axis=1) for k in range(values.shape[1])]
     names = [
-        text("live.sick_link.named", link=k, name=name) for k, name in enumerate(game.seen.names)
+        text("live.sick_link.named", link=k, name=link_words(game, k)) for k in range(len(paths))
     ]
     notes = [f"{value:,.4g}" for value in values[-1]]
-    dots = paths[link][::-_DOT][::-1]  # the last sample has one
+    out = cordoned_from(game, len(values))
+    chosen = paths[link][: out.get(link, len(values))]  # a line out of service is plain again
+    dots = chosen[::-_DOT][::-1]  # the last sample has one
+    ends = np.array([paths[k][minute - 1] for k, minute in out.items()]).reshape(-1, 2)
     return {
-        "links": lines(paths, width=1.0, colour=COLOUR["hair"], names=names, notes=notes),
-        "chosen": lines([paths[link]], width=2.2, colour=COLOUR["ink"]),
+        "links": lines(paths, width=1.0, colour=COLOUR["edge"], names=names, notes=notes),
+        "chosen": lines([chosen], width=2.2, colour=COLOUR["ink"]),
         "dots": Layer(
             "dots", {"x": dots[:, 0], "y": dots[:, 1], "size": 4.0, "colour": COLOUR["ink"]}
         ),
+        "cordoned": boxes(
+            ends[:, 0] - _OUT / 2,
+            ends[:, 1] - _OUT / 2,
+            _OUT,
+            _OUT,
+            colour=COLOUR["paper"],
+            edge=COLOUR["ink"],
+            hatch=1.0,
+            names=[link_words(game, k) for k in out],
+            notes=[text("live.sick_link.out", minute=minute) for minute in out.values()],
+        ),
     }
+
+
+def cordoned_from(game: Game, minutes: int) -> dict[int, int]:
+    """Return the links that are out of service by a minute, and since which minute each of them is."""
+    out: dict[int, int] = {}
+    for cordon in game.cordons:
+        if cordon.minute <= minutes:
+            out.setdefault(cordon.link, max(cordon.minute, 1))
+    return out
 
 
 def list_scene(game: Game, counter: str, minute: int, link: int) -> Scene:
@@ -392,17 +421,17 @@ def list_scene(game: Game, counter: str, minute: int, link: int) -> Scene:
     order = most_grown(game, counter, minute)[:3]
     by = grown(game, counter, minute)
     unit = "degrees" if is_degrees(counter) else "times"
-    rows = [text("live.sick_link.dots", link=link, name=game.seen.names[link]), ""]
+    rows = [text("live.sick_link.dots", link=link, name=link_words(game, link)), ""]
     rows.append(text(f"live.sick_link.loudest_{unit}"))
     for k in order:
-        name = game.seen.names[k]
+        name = link_words(game, k)
         rows.append(text(f"live.sick_link.loud_{unit}", link=k, name=name, value=float(by[k])))
     rows += ["", text("live.sick_link.cordoned", used=len(game.cordons), clicks=CLICKS)]
     y = 24.0 + 22.0 * np.arange(len(rows))
     is_bold = [0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0]
     below = y[-1] + 14.0 + 15.0 * np.arange(len(game.cordons))
     done = [
-        text("live.sick_link.done", minute=c.minute, name=game.seen.names[c.link])
+        text("live.sick_link.done", minute=c.minute, name=link_words(game, c.link))
         for c in game.cordons
     ]
     is_right = [game.is_right(cordon) for cordon in game.cordons]
@@ -419,7 +448,9 @@ def list_scene(game: Game, counter: str, minute: int, link: int) -> Scene:
             below,
             12.0,
             12.0,
-            colour=np.where(is_right, COLOUR["right"], COLOUR["drained"]),
+            colour=np.where(is_right, COLOUR["right"], COLOUR["paper"]),
+            edge=np.where(is_right, COLOUR["right"], COLOUR["ink"]),
+            hatch=np.where(is_right, 0.0, 1.0),
         ),
     }
     return Scene("", layers=layers, height=_HEIGHT, width=_SIDE)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
+from string import ascii_lowercase
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -630,7 +631,21 @@ def number_width(plan: Schedule, cells: Ints) -> float:
 def block_of(plan: Schedule, cell: int) -> str:
     """Return the name of the block that a cell holds."""
     segment, block = divmod(cell % rows_of(plan), plan.n_blocks)
-    return plan.block_name(block, segment)
+    return block_words(plan, block, segment)
+
+
+def block_words(plan: Schedule, block: int, segment: int = 0, count: int = 1) -> str:
+    """Return how a picture names a block or ``count`` blocks in a row: 2, 2–3, or 2a–3a of their first segments.
+
+    A letter cannot be taken for a decimal; only where there are more segments than letters, a number stands for it.
+    """
+    part = ""
+    if plan.segments > len(ascii_lowercase):
+        part = f".{segment}"
+    elif plan.segments > 1:
+        part = ascii_lowercase[segment]
+    last = f"–{(block + count - 1) % plan.n_blocks}{part}" if count > 1 else ""
+    return f"{block}{part}{last}"
 
 
 def link_between(cards: Cards, layout: Layout, pair: Pair) -> Floats:

@@ -23,6 +23,7 @@ from fabriclab.views.live.stepper_places import (
     WIDE,
     Places,
     block_of,
+    block_words,
     cells_of,
     number_width,
     places_of,
@@ -227,7 +228,7 @@ def hint_of(show: Played, step: int) -> str:
     """Return what a bar means, and what the numbers of blocks mean where a block is cut into segments."""
     hint = text("live.stepper.hint" if show.adds else "live.stepper.hint_copy")
     if show.plan.segments > 1 and step:  # before the first step the sentence on top says it
-        hint = f"{hint} {text('live.stepper.parts')}"
+        hint = f"{hint} {parts_words(show.plan)}"
     return hint
 
 
@@ -275,7 +276,7 @@ class Played:
         names = []
         for segment in range(plan.segments):
             for block in range(plan.n_blocks):
-                names.append(plan.block_name(block, segment))
+                names.append(block_words(plan, block, segment))
         return names
 
     def name(self, participant: int) -> str:
@@ -541,9 +542,7 @@ def in_full(show: Played, group: StepGroup, words: str) -> str:
         return ""
     if show.adds and show.rows == 1:
         return text("live.stepper.sum_of", n=words)
-    return text(
-        "live.stepper.sends_blocks" if ".." in words else "live.stepper.sends", blocks=words
-    )
+    return text("live.stepper.sends_blocks" if "–" in words else "live.stepper.sends", blocks=words)
 
 
 def note_of(show: Played, group: StepGroup, members: list[int], arrays: Ints) -> str:
@@ -867,7 +866,12 @@ def list_title() -> Layer:
 
 def chunk_names(plan: Schedule, step: StepGroup) -> list[str]:
     """Return the names of the blocks in each chunk of a step, as they are written on it."""
-    return list(map(plan.block_name, step.first, step.segment, step.count))
+    return list(map(partial(block_words, plan), step.first, step.segment, step.count))
+
+
+def parts_words(plan: Schedule) -> str:
+    """Return what the name of a segment means."""
+    return text("live.stepper.parts", name=block_words(plan, 0, 1))
 
 
 def caption_after(show: Played, step: int, states: CellStates) -> str:
@@ -877,7 +881,7 @@ def caption_after(show: Played, step: int, states: CellStates) -> str:
         key = "live.stepper.before" if show.adds else "live.stepper.before_copy"
         caption = text(key, steps=plan.n_steps)
         if plan.segments > 1:
-            caption += " " + text("live.stepper.parts")
+            caption += f" {parts_words(plan)}"
         return caption
 
     group = show.steps[step - 1]

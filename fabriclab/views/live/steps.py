@@ -130,7 +130,9 @@ def _spoken(what: str, view: str = "step") -> str:
 def _lane_name(stages: int, lane: int) -> str:
     """Return the name of a lane: of a stage, or of the NIC below all stages."""
     if lane == stages:
-        return text("live.step.nic")
+        # It is that of the first stage: the other stages compute at other times.
+        first = text("live.step.stage", n=0)
+        return text("live.step.nic") if stages == 1 else text("live.step.nic_of", stage=first)
     if stages == 1:
         return text("live.step.gpu")
     return text("live.step.stage", n=lane)

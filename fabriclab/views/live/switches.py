@@ -263,9 +263,10 @@ def slot_cells(switch: Switch) -> list[str]:
     apart = state["left_a"].size // 2  # distance between versions, and between workers
     if "seen_b" in state:
         seen = [workers_in(state[f"seen_{version}"][0]) for version in "ab"]
+    elif "seen_a" in state:
+        seen = [last_chunk(value) for value in state["seen_a"][: 2 * apart : apart].tolist()]
     else:
-        chunks = state.get("seen_a", np.zeros(2 * apart, int))
-        seen = [last_chunk(value) for value in chunks[: 2 * apart : apart].tolist()]
+        seen = [text("live.packets.not_kept")] * 2
     left = [str(number) for number in state["left_a"][::apart].tolist()]
     sums = [str(number) for number in state["sums_a"][::apart, 0].tolist()]
     return [*seen, *left, *sums]

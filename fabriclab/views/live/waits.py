@@ -46,6 +46,7 @@ _BAR = 34.0  # height of a bar
 _LEVEL = 17.0  # height of a level of labels above a bar
 _LEVELS = 5  # of labels above a bar at most
 _LATENCY_LEVELS, _TIERS_LEVELS = 4, 2  # so many are enough for all settings of a view
+_SHADES = np.array([COLOUR["soft"], COLOUR["hair"], COLOUR["edge"]])
 _BELOW_BAR = 20.0  # from a bar to the labels of the next one
 _LETTER = 7.0  # width of a letter of a label
 _APART = 8.0  # least distance between two labels of a level
@@ -274,7 +275,7 @@ def stacks_scene(
     *,
     levels: int,
 ) -> Scene:
-    """Return a picture of times as bars that consist of parts, each named above it; the largest part stands out.
+    """Return a picture of times as bars that consist of parts, each named above it, the largest in bold.
 
     Parameters
     ----------
@@ -315,9 +316,7 @@ def stacks_scene(
             top,
             width,
             _BAR,
-            colour=np.where(
-                is_largest, COLOUR["ink"], np.where(part % 2, COLOUR["edge"], COLOUR["hair"])
-            ),
+            colour=_SHADES[part % _SHADES.size],  # a part has one shade in all bars
             round=0.0,
             names=[f"{lanes[bar]}: {name}" for bar, name in zip(lane.tolist(), names, strict=True)],
             glide=True,

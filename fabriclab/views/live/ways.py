@@ -845,11 +845,12 @@ def cable_bars(fabric: Fabric, links: Ints, flows: Floats, height: float, *, is_
     )
     grid = [np.array([[left, y], [right, y]]) for y in tick_y]
     rule = [np.array([[left, even], [right, even]])] if shows_mean else []
+    is_left = fullest < links.size / 2
     most = texts(
-        bar_x[[fullest]] + 0.36 * step,
+        bar_x[[fullest]] + (0.0 if is_left else 0.72 * step),
         np.array([foot - unit * flows[fullest] - 11]),
-        [f"{flows[fullest]:.3g}"],
-        align=1.0,
+        [text("live.placement.most", n=flows[fullest], other=others[fullest])],
+        align=0.0 if is_left else 2.0,
         bold=1.0,
         size=13.0,
     )
