@@ -122,7 +122,7 @@ def scene_of_columns(table: Table, columns: Sequence[str]) -> Scene:
     there (NaN) has none.
     """
     names = [str(name) for name in next(iter(table.columns.values()))]
-    rows = []
+    rows: list[Bar] = []
     marked = set()
     unit = ""
     for column in columns:

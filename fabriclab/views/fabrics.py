@@ -302,23 +302,20 @@ def _node_layer(placed: Placed, canvas: Canvas, colour: str, open: int | None) -
 def _box_texts(m: Marks, kinds: Sequence[str], room: Floats) -> list[str]:
     """Return the texts in the boxes, which are ``room`` wide [px]: names such as "NIC 3", or the numbers alone.
 
-    All rows have the same kind of text in their boxes; the name of a row stands beside it.
+    The nodes of a row all have the same kind of text in their box.
     """
     if m.folded:
         return [name.split()[0] for name in m.names]
     numbers = [layout.number_in(name) for name in m.names]
     whole = [f"{kind} {number}".strip() for kind, number in zip(kinds, numbers, strict=True)]
-    rows = [np.flatnonzero(m.row == row) for row in np.unique(m.row)]
-
-    def fits(row: Ints, words: Sequence[str]) -> bool:
-        return all(_BOX_LETTER * len(words[i]) + 4 < room[i] for i in row)
-
-    named = [row for row in rows if fits(row, numbers)]
-    words = whole if all(fits(row, whole) for row in named) else numbers
     out = [""] * len(numbers)
-    for row in named:
-        for i in row:
-            out[i] = words[i]
+    for row in np.unique(m.row):
+        here = np.flatnonzero(m.row == row)
+        for kind_of_text in (whole, numbers):
+            if all(_BOX_LETTER * len(kind_of_text[i]) + 4 < room[i] for i in here):
+                for i in here:
+                    out[i] = kind_of_text[i]
+                break
     return out
 
 

@@ -976,6 +976,13 @@ def test_the_medium_is_the_least_of_those_that_reach():
         assert scene.table["medium"][at].tolist() == [medium]
 
 
+def test_the_only_medium_that_reaches_is_not_called_the_least():
+    scene = live.medium(400.0).scene
+    assert sentence("live.medium.only", **{"best.medium": "long fibre"}).search(scene.said)
+    dimmed = scene.layers["words"].fields["colour"] == COLOUR["soft"]
+    assert dimmed.tolist() == (scene.table["reach [m]"] < 400).tolist()
+
+
 def test_so_many_wavelengths_fill_so_many_fibres():
     told = sentence("live.wavelengths.said", total="12.8 Tb/s", fibres="3 fibres")
     assert told.search(live.wavelengths(128).scene.said)
@@ -1740,6 +1747,26 @@ def test_a_saved_live_table_keeps_its_rows_with_and_without_a_kernel():
     assert "<td" in page["text/html"]
     view.widget.asked = {"seq": 1, "values": {}, "whole": True}
     assert "<td" in view.widget.frame["table"]
+
+
+def test_a_live_table_can_be_drawn_as_bars():
+    def shares(n):
+        columns = {
+            "what": ["a", "b", "sum"],
+            "x [%]": [n, 2.0, np.nan],
+            "y [%]": [3.0, 3.0, np.nan],
+        }
+        return fl.views.table(columns, caption="Said.")
+
+    view = live.table(shares, {"n": live.Slider(1, 9)}, n=5, bars=["x [%]", "y [%]"])
+    scene = view.scene
+    assert scene.said == "Said." and scene.table["x [%]"][0] == 5
+    bars = scene.layers["bars"].fields
+    assert bars["names"] == ["a", "b", "a", "b"]  # no bar where there is no value
+    ink = np.asarray(bars["colour"]) == COLOUR["ink"]
+    assert ink.tolist() == [True, False, True, True]  # the longest of each group
+    assert scene.layers["groups"].fields["texts"] == ["x", "y"]
+    assert "bars=('x [%]', 'y [%]')" in view.code
 
 
 def test_text_mode_shows_words_table_and_code(monkeypatch):

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import weakref
+from dataclasses import replace
 
 import matplotlib
 import numpy as np
@@ -44,8 +45,8 @@ from fabriclab.views.fabrics import fabric_scene
 from fabriclab.views.layout import marks_of
 from fabriclab.views.multiples import mini_of, multiples_scene
 from fabriclab.views.page import STYLE, plain, printed_hex, spread, three
+from fabriclab.views.rulers import band, band_scene, ruler_scene
 from fabriclab.views.rulers import marks_of as marks_at
-from fabriclab.views.rulers import ruler_scene
 from fabriclab.views.scene import EDGE, Scene, boxes, printed, turned
 from fabriclab.views.sweeps import (
     axes_of,
@@ -1159,6 +1160,42 @@ def test_the_sentence_above_small_multiples_counts_cables():
         views.multiples(grids).finding
         == "For 16 chips, the torus takes 32 cables, and the mesh takes 24."
     )
+
+
+def test_small_multiples_draw_the_cables_to_hosts_in_all_or_in_none():
+    nets = {
+        "torus": topologies.build("torus", shape=(4, 4), hosts=1),
+        "fat tree": topologies.build("leaf_spine", hosts=16, radix=8),
+    }
+    picture = views.multiples(nets)
+    assert picture.finding.endswith("16 of each lead to hosts and are not drawn.")
+    switches = [int((~np.isin(np.arange(f.n_nodes), f.endpoint)).sum()) for f in nets.values()]
+    assert picture.table["nodes drawn"].tolist() == switches
+    trees = {name: topologies.build("fat_tree", k=k) for name, k in (("small", 4), ("large", 6))}
+    assert views.multiples(trees).table["nodes drawn"][0] == trees["small"].n_nodes
+
+
+def test_the_line_below_a_sweep_names_a_repository_without_file_and_commit():
+    for source, short in (
+        ("A: a/b-c:d/e.out", "A: a/b-c"),
+        ("A: a/b@0123abc:d.md", "A: a/b"),
+        ("a/b @0123abc (2026-08-22), c/D.md and e.md", "a/b (2026-08-22)"),
+    ):
+        runs = {name: replace(published(), source=source) for name in ("one", "other")}
+        runs = {name: replace(run, notes=("as logged",)) for name, run in runs.items()}
+        assert views.sweep(runs).caption == f"Published by {short}. As logged."
+    assert views.sweep({"model": predicted()}).caption == ""
+
+
+def test_one_measured_size_stands_on_an_axis_with_the_band_of_what_is_expected():
+    size = SIZES[[3]]
+    expected = Result("all_reduce", "predicted", size, [1e-3], 2, low=[8e-4], high=[2e-3])
+    scene = band_scene(*(float(size[0]) / t for t in (1e-3, 1e-3, 2e-3, 8e-4)))
+    area = scene.layers["band"].fields
+    at = float(np.ravel(scene.layers["measured"].fields["x"])[0])
+    left = float(np.ravel(area["x"])[0])
+    assert left < at < left + float(np.ravel(area["w"])[0])
+    assert band(expected, expected).table["bus bandwidth [B/s]"][2] < expected.busbw[0]
 
 
 def test_bars_name_routings_networks_and_servers_as_engineers_do():

@@ -284,7 +284,8 @@ def wavelengths_scene(count: int, bits: int, grid: str) -> Scene:
         each=8e-9 * rate,
         total=bits_per_second(count * rate),
         fibres=counted(fibres, "fibre"),
-        grid=grid,
+        band=band,
+        spacing=spacing,
         most=most,
     )
     columns = {"fibre": np.arange(fibres) + 1, "wavelengths": used, "rate [B/s]": used * rate}

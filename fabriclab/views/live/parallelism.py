@@ -310,7 +310,11 @@ def parallelism_scene(
         "waits [s]": [state.parts[kind] for kind in KINDS],
     }
     side = map_panel(state, all_states(job, sharding, microbatch, order), sharding)
-    return Scene(said, Table(columns), layers, _HEIGHT, alt=said, width=_WIDTH, side=side)
+    # Else nothing in the picture says why the same layout is slower.
+    hint = text("live.parallelism.dealt") if order == "dealt out" else ""
+    return Scene(
+        said, Table(columns), layers, _HEIGHT, alt=said, width=_WIDTH, side=side, hint=hint
+    )
 
 
 def sentence(state: State, nic: float) -> str:

@@ -1141,6 +1141,8 @@ def server_scene(server: str, gpus: int) -> Scene:
     found = best_rings(fabric, range(gpus))
     caption = text("live.server.said", n=gpus, server=server_name(server), rate=found.rate)
     caption += " " + limit_of_rings(fabric, found)
+    if found.outside and found.rates.size > 1 and np.ptp(found.rates) == 0:
+        caption += " " + text("live.server.rings", n=found.rates.size, each=float(found.rates[0]))
     return scene_of(fabric, np.minimum(found.load, 1.0), said=caption)
 
 
