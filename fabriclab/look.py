@@ -222,7 +222,8 @@ def coloured(place: NDArray[Any], otherwise: ArrayLike = COLOUR["edge"]) -> Floa
 
 def graded(tier: NDArray[Any]) -> Floats:
     """Return a grey for each tier, further from the paper the higher: hues stand for traffic, ink for what failed."""
-    return np.array([COLOUR[name] for name in _TIERS])[np.minimum(tier, len(_TIERS) - 1)]
+    greys: Floats = np.array([COLOUR[name] for name in _TIERS])
+    return np.asarray(greys[np.minimum(tier, len(_TIERS) - 1)])
 
 
 def variables(theme: str, names: Iterable[str] = TOKENS) -> str:

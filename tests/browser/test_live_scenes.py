@@ -827,10 +827,10 @@ def swept():
 def test_labels_of_sweeps_have_the_hue_and_the_mark_of_their_series():
     layers = live.sweep(swept).scene.layers
     labels, marks, lines = (layers[k].fields for k in ("labels", "marks", "lines"))
-    hues = [COLOUR["ring"], COLOUR["tree"]]
+    hues = [COLOUR["ring"], COLOUR["direct"]]  # a binomial tree is one of all others
     assert lines["colour"].tolist() == hues and labels["colour"].tolist()[:2] == hues
     assert {*lines["dash"]} == {0}  # hue and mark tell them apart
-    assert marks["colour"].tolist()[:2] == hues and marks["shape"].tolist()[:2] == [0, 4]
+    assert marks["colour"].tolist()[:2] == hues and marks["shape"].tolist()[:2] == [0, 1]
     assert layers["dots"].fields["colour"].tolist() == [COLOUR["measured"]] * 3
     assert labels["colour"][2] == COLOUR["measured"] and {*layers["dots"].fields["shape"]} == {0}
     assert marks["y"].tolist() == labels["y"][:3].tolist()
@@ -898,7 +898,7 @@ def test_three_lines_of_one_algorithm_have_a_full_an_open_and_a_cored_mark():
 def test_marks_stand_on_their_lines_and_leave_them_where_there_are_dots_of_the_same_colour():
     layers = live.sweep(swept).scene.layers
     on, lines = layers["line marks"].fields, layers["lines"].fields
-    for number, hue in enumerate((COLOUR["ring"], COLOUR["tree"])):
+    for number, hue in enumerate((COLOUR["ring"], COLOUR["direct"])):
         path = slice(*lines["ptr"][number : number + 2].astype(int))
         mine = on["colour"] == hue
         assert mine.any()

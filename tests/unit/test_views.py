@@ -621,7 +621,7 @@ def test_a_cursor_reads_every_line_where_it_stands():
     order = np.argsort(seconds)
     read = drawn["read"].fields
     assert read["y"] == pytest.approx(places_of(drawn, np.sort(seconds)), abs=0.01)
-    assert read["colour"].tolist() == [COLOUR[("ring", "tree")[i]] for i in order]
+    assert read["colour"].tolist() == [COLOUR[("ring", "direct")[i]] for i in order]
     assert read["x"] == pytest.approx(places_of(drawn, [at, at], "x"), abs=0.01)
     best = ["ring", "binomial tree"][order[0]]
     assert scene.said.startswith(

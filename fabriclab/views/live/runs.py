@@ -492,7 +492,7 @@ def race_chart(standings: Standings, course: Course, seconds: float) -> Scene:
         ticks = np.array([course.first, np.sqrt(course.first * course.last), course.last])
         decades = 10.0 ** np.arange(np.ceil(np.log10(course.first)), np.log10(course.last))
         if decades.size > 1:
-            ticks = decades
+            ticks = np.asarray(decades, dtype=np.float64)
     shown = max(seconds, course.first)
     now = float(to_x(shown))
     curves = []
