@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -27,6 +28,8 @@ _EVIDENCE = 300  # characters of a line that are quoted
 _BAR = 30  # characters of the longest bar
 # Words for how sure we are, from the surest down.
 _SURE = ((0.85, "doctor.sure.shown"), (0.65, "doctor.sure.likely"), (0.4, "doctor.sure.possible"))
+_DIGITS = 3  # of a rate in a sentence
+_MOST_DIGITS = 7  # the same, for a rate that is nearly the end of its band
 _GAIN = 1.1  # times; less is not worth a promise
 _GB = 1e9
 # The names of facts stand in a column beside the facts; the doubled class outweighs the rules of a notebook.
@@ -96,7 +99,7 @@ def no_suspect(diagnosis: Findings) -> list[str]:
     if any(each.healthy is False for each in below):
         lines = [text("doctor.slow")]
     elif below:
-        lines = [text("doctor.below_band")]
+        lines = [text("doctor.below_band"), text("doctor.below_band_means")]
     elif diagnosis.case.end_unknown:
         lines = [text("doctor.cannot_tell")]
     missing = []
@@ -168,15 +171,18 @@ def verdict(comparison: Comparison) -> list[str]:
     if not comparison.rows:
         return []
     last = comparison.rows[-1]
+    digits = _DIGITS
+    while digits < _MOST_DIGITS and figure(last.measured, digits) == figure(last.low, digits):
+        digits += 1  # a rate just below its band must not read as if it were the end of the band
     words = {
         "size": units.format_size(last.size),
-        "rate": figure(last.measured),
-        "low": figure(last.low),
-        "high": figure(last.high),
+        "rate": figure(last.measured, digits),
+        "low": figure(last.low, digits),
+        "high": figure(last.high, digits),
     }
     found = [text(f"doctor.verdict.{last.state}", **words)]
     if comparison.below:
-        part = f"{100 * last.measured / last.low:.0f} %"
+        part = f"{math.floor(100 * last.measured / last.low)} %"  # 99.6 % is not all of it
         found[0] += " " + text(f"doctor.verdict.{comparison.near or 'slow'}", part=part)
     short = comparison.short
     if short and len(comparison.rows) > 1:

@@ -64,6 +64,18 @@ def test_a_run_below_its_band_is_neither_healthy_nor_sick(rate, words):
     assert f"lie below the band of {figure(last.low)} to {figure(last.high)}" in str(found)
 
 
+def test_a_rate_just_below_its_band_does_not_read_as_its_lower_end():
+    lowest = fl.doctor(log(363)).comparisons[0].rows[-1].low
+    found = fl.doctor(
+        log(lowest * 1.0012)
+    )  # the start of a message takes 0.15 % off the largest size
+    last = found.comparisons[0].rows[-1]
+    assert 0.998 * last.low < last.measured < last.low
+    said_so = [line for line in str(found).splitlines() if "the largest size" in line]
+    rate, low = said_so[0].split(" GB/s")[0].split()[-1], said_so[0].split("band of ")[1].split()[0]
+    assert float(rate) < float(low) and "They are 99 % of" in said_so[0]
+
+
 @pytest.mark.parametrize("rate", [12, 200, 330, 350])
 def test_a_run_far_below_its_band_is_slow(rate):
     found = fl.doctor(log(rate))
