@@ -32,7 +32,11 @@ def main(argv: list[str] | None = None) -> int:
     logs.add_argument("files", nargs="+", metavar="FILE")
     logs.add_argument("--json", action="store_true", help="print the suspects as JSON")
     logs.add_argument("--html", metavar="FILE", help="write the page as an HTML file")
-    logs.add_argument("--system", metavar="NAME", help="the cluster, as fabriclab.system takes it")
+    logs.add_argument(
+        "--system",
+        metavar="NAME",
+        help="the cluster: a TOML file, such as one with gpu and servers, or the name of a published system",
+    )
     logs.set_defaults(run=None, diagnose=True)
     progress = parts.add_parser("progress", help="what you predicted and answered")
     progress.set_defaults(deed=checks.progress)
@@ -64,9 +68,15 @@ def _diagnose(given: argparse.Namespace) -> int:
     for name in given.files:
         if Path(name).is_file():
             readable.append(name)
+        elif Path(name).is_dir():
+            sys.stderr.write(text("doctor.folder", name=name.rstrip("/")) + "\n")
         else:
             sys.stderr.write(text("doctor.no_file", name=name) + "\n")
     if not readable:
+        return 1
+    if given.system and not _names_a_system(given.system):
+        names = ", ".join(sorted(row["sweep_id"] for row in fabriclab.catalog.published.systems()))
+        sys.stderr.write(text("doctor.no_system", name=given.system, names=names) + "\n")
         return 1
     try:
         found = fabriclab.doctor(*readable, system=given.system)
@@ -78,6 +88,12 @@ def _diagnose(given: argparse.Namespace) -> int:
     shown = json.dumps(found.as_list(), indent=1) if given.json else str(found)
     sys.stdout.write(f"{shown}\n")
     return 0
+
+
+def _names_a_system(name: str) -> bool:
+    """Return whether a name is that of a file, or of a published system."""
+    known = {row["sweep_id"] for row in fabriclab.catalog.published.systems()}
+    return name in known or Path(name).is_file()
 
 
 def _errors(on: str = "") -> str:

@@ -136,6 +136,7 @@ class Case:
     understood: list[Understood] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)  # files of which no reader understood a line
+    headless: list[str] = field(default_factory=list)  # with messages of NCCL that lack who speaks
 
     @cached_property
     def measured(self) -> list[BandwidthTable]:
@@ -362,6 +363,8 @@ def _read(files: Sequence[str | os.PathLike[str]], texts: Mapping[str, Any]) -> 
             case.skipped.append(f"{source.name}: {source.left_out}")
         if not words:
             case.unread.append(source.name)
+        if not said and source.holds("ccl info ", "ccl warn "):
+            case.headless.append(source.name)
     case.log = read_nccl_log(spoken)
     for host, version, line in bare:
         case.log.versions.setdefault(host, {}).setdefault(version, line)

@@ -18,7 +18,7 @@ from fabriclab.diagnosis.cluster import facts_of, system_of
 from fabriclab.diagnosis.tables import BandwidthTable
 from fabriclab.systems import System
 
-__all__ = ["Comparison", "Row", "compare", "estimates", "slower_runs"]
+__all__ = ["Comparison", "Row", "compare", "estimates", "figure", "slower_runs"]
 
 _GB = 1e9
 _SLOW = 0.8  # of a baseline: below it a run is slower than runs differ
@@ -27,6 +27,11 @@ _FULL = 0.9  # of what the NICs of a server carry
 _ONE_SERVER = re.compile(r"^1 server x (\d+) (\S+) \(\1 ranks\)")
 _NEARLY = 0.95  # of the lower end of the band: runs differ by some percent
 _UNCLEAR = 0.85  # of the lower end of the band: above it neither is sure
+# Why a run below its band is not called slow.
+_CLOSE = "close"  # so close to the band that another run may reach it
+_FULL_NICS = "full"  # a ring over NICs that are full; the model has another algorithm send less
+_NOT_FAR = "unclear"
+_FEWER_NICS = "assumed"  # the servers may have fewer NICs than the model takes for granted
 _REACHED = 0.8  # of a NIC's rate, which a good all-reduce of a large size reaches
 
 # What the model needs, and logs rarely say.
@@ -72,7 +77,11 @@ class Comparison:
     by : str
         What the expectation comes from, in words.
     healthy : bool or None
-        Whether large sizes reach what is expected; None if that cannot be told.
+        Whether the largest size reaches its band; False only if it is so far below that the run counts as slow. None
+        if that cannot be told, which includes every run below its band that is not called slow.
+    near : str
+        Why a run below its band is not called slow: ``close``, ``unclear``, ``full`` (its NICs are) or ``assumed``
+        (what the model takes for granted may not hold); empty otherwise.
     binds : str
         What limits the largest size by the model; empty without one.
     gain : float
@@ -88,6 +97,22 @@ class Comparison:
     binds: str = ""
     gain: float = 1.0
     note: str = ""
+    near: str = ""
+
+    @property
+    def below(self) -> bool:
+        """Whether the largest size lies below its band, by however little."""
+        return bool(self.rows) and self.rows[-1].state == "below"
+
+    @property
+    def short(self) -> list[Row]:
+        """The rows that lie below their band."""
+        return [row for row in self.rows if row.state == "below"]
+
+    @property
+    def sound(self) -> bool:
+        """Whether the figures clear what costs speed: the band is all but reached, or the NICs are full."""
+        return bool(self.healthy) or self.near in (_CLOSE, _FULL_NICS)
 
     def results(self) -> tuple[Result, Result] | None:
         """Return measured and expected bus bandwidth as two results for a picture; None where nothing is expected."""
@@ -259,15 +284,21 @@ def _by_model(
         return Comparison(table, (), "no row with a size", None)
     last = rows[-1]
     healthy: bool | None = last.state != "below"
+    near = ""
     full = (
         cluster.nics * cluster.rate / _GB if cluster.servers > 1 and cluster.nics else float("inf")
     )
-    if healthy is False and table.collective == "all_reduce" and last.measured >= _FULL * full:
-        healthy = True  # a ring over NICs that are full; the model has another algorithm send less
-    elif healthy is False and last.measured >= _NEARLY * last.low:
-        healthy = True  # so close to the band that another run may reach it
-    elif healthy is False and last.measured >= _UNCLEAR * last.low:
-        healthy = None
+    if healthy is False:
+        if last.measured >= _NEARLY * last.low:
+            near = _CLOSE
+        elif table.collective == "all_reduce" and last.measured >= _FULL * full:
+            near = _FULL_NICS
+        elif last.measured >= _UNCLEAR * last.low:
+            near = _NOT_FAR
+        elif assumed and last.measured >= _least(cluster, table.collective, last.size):
+            near = _FEWER_NICS
+        if near:
+            healthy = None
     gain = last.expected / last.measured if last.measured > 0 else 1.0
     described = repr(cluster).removeprefix("<System: ").removesuffix(">")
     # In one server all ranks are its GPUs, which need not be counted twice.
@@ -275,10 +306,23 @@ def _by_model(
         " x ", " \N{MULTIPLICATION SIGN} "
     )
     by = f"the model for {described}"
-    if assumed:
-        if healthy is False and last.measured >= _least(cluster, table.collective, last.size):
-            healthy = None
-    return Comparison(table, tuple(rows), by, healthy, binds, gain, note)
+    return Comparison(table, tuple(rows), by, healthy, binds, gain, note, near)
+
+
+def figure(value: float, digits: int = 3) -> str:
+    """Return a number with so many digits that count, and large ones without an exponent: 200, not 2e+02.
+
+    Parameters
+    ----------
+    value : float
+        A rate or a ratio.
+    digits : int
+        Digits that count.
+    """
+    rounded = float(f"{value:.{digits}g}")
+    if abs(rounded) < 10**digits:
+        return f"{value:.{digits}g}"
+    return f"{rounded:,.0f}"
 
 
 def _least(cluster: System, collective: str, size: float) -> float:

@@ -22,7 +22,7 @@ class Findings:
     case : Case
         All that was read.
     suspects : tuple of Suspect
-        The likeliest first. A run that is as fast as expected, and of which no message says otherwise, has
+        The likeliest first. A run whose largest size reaches its band, and of which no message says otherwise, has
         ``none_healthy`` on top.
     comparisons : tuple of Comparison
         Measured against expected, a table each.
@@ -51,6 +51,8 @@ class Findings:
     def __repr__(self) -> str:
         """Name the first suspect."""
         if not self.suspects:
+            if any(each.below for each in self.comparisons):
+                return "<Diagnosis: the run is below its band, and nothing says why>"
             return "<Diagnosis: nothing to go by>"
         first = self.suspects[0]
         return f"<Diagnosis: {first.title} ({first.cause_id}), {first.sure:.2f} sure>"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fabriclab import units
 from fabriclab.core import as_html, as_text
+from fabriclab.diagnosis.comparison import figure
 from fabriclab.diagnosis.ranking import HEALTHY, Suspect
 from fabriclab.diagnosis.suspicion import cause_words
 from fabriclab.texts import text
@@ -26,6 +28,8 @@ _EVIDENCE = 300  # characters of a line that are quoted
 _BAR = 30  # characters of the longest bar
 # Words for how sure we are, from the surest down.
 _SURE = ((0.85, "doctor.sure.shown"), (0.65, "doctor.sure.likely"), (0.4, "doctor.sure.possible"))
+_DIGITS = 3  # of a rate in a sentence
+_MOST_DIGITS = 7  # the same, for a rate that is nearly the end of its band
 _GAIN = 1.1  # times; less is not worth a promise
 _GB = 1e9
 # The names of facts stand in a column beside the facts; the doubled class outweighs the rules of a notebook.
@@ -71,8 +75,13 @@ def left_out(diagnosis: Findings) -> list[str]:
     """Return what was not read or not understood, in sentences."""
     shown = {suspect.where.file for suspect in diagnosis.suspects if suspect.where}
     found = list(diagnosis.case.skipped)
+    empty = {each.file for each in diagnosis.case.understood if not each.lines}
+    for name in diagnosis.case.headless:
+        found.append(text("doctor.headless", name=name))
     for name in diagnosis.case.unread:
-        if name not in shown:
+        if name in empty:
+            found.append(text("doctor.empty", name=name))
+        elif name not in shown and name not in diagnosis.case.headless:
             found.append(text("doctor.unread", name=name))
     spark = diagnosis.case.unified_memory
     outside = diagnosis.case.log.outside_channels
@@ -85,9 +94,13 @@ def left_out(diagnosis: Findings) -> list[str]:
 
 def no_suspect(diagnosis: Findings) -> list[str]:
     """Return what to say if there is no suspect: whether the run is slow, and which files would tell more."""
-    slow = [each for each in diagnosis.comparisons if each.rows and each.rows[-1].state == "below"]
-    lines = [text("doctor.slow" if slow else "doctor.none")]
-    if not slow and diagnosis.case.end_unknown:
+    below = [each for each in diagnosis.comparisons if each.below]
+    lines = [text("doctor.none")]
+    if any(each.healthy is False for each in below):
+        lines = [text("doctor.slow")]
+    elif below:
+        lines = [text("doctor.below_band"), text("doctor.below_band_means")]
+    elif diagnosis.case.end_unknown:
         lines = [text("doctor.cannot_tell")]
     missing = []
     if not diagnosis.case.log.messages:
@@ -117,7 +130,7 @@ def _comparison_lines(comparison: Comparison) -> list[str]:
     what = table.collective.replace("_", "-") or text("doctor.bandwidth")
     heading = text("doctor.measured", what=what, file=table.name)
     if not comparison.rows:
-        said = text("doctor.reached", rate=f"{table.peak:.3g}")
+        said = text("doctor.reached", rate=figure(table.peak))
         because = text("doctor.unknown")
         if comparison.by.startswith("no "):  # why there is no model
             because = comparison.by
@@ -132,18 +145,57 @@ def _comparison_lines(comparison: Comparison) -> list[str]:
         rows.append(
             (
                 f"  {units.format_size(row.size)}",
-                f"{row.measured:.3g}",
-                f"{row.expected:.3g}",
-                f"{row.low:.3g} to {row.high:.3g}",
+                figure(row.measured),
+                figure(row.expected),
+                f"{figure(row.low)} to {figure(row.high)}",
                 bar + "." * max(0, lacks),
             )
         )
-    lines = [heading, as_text(rows), "  " + text("doctor.by", by=comparison.by)]
+    lines = [heading, as_text(rows), *(f"  {words}" for words in verdict(comparison))]
+    lines.append("  " + text("doctor.by", by=comparison.by))
     if comparison.binds and comparison.healthy is not False:
         lines.append("  " + text("doctor.binds", binds=comparison.binds))
     if comparison.note:
         lines.append("  " + text("doctor.note", note=comparison.note))
     return lines
+
+
+def verdict(comparison: Comparison) -> list[str]:
+    """Return in sentences where the measured rates lie: the largest size in its band or not, and which sizes below.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        A comparison that has rows.
+    """
+    if not comparison.rows:
+        return []
+    last = comparison.rows[-1]
+    digits = _DIGITS
+    while digits < _MOST_DIGITS and figure(last.measured, digits) == figure(last.low, digits):
+        digits += 1  # a rate just below its band must not read as if it were the end of the band
+    words = {
+        "size": units.format_size(last.size),
+        "rate": figure(last.measured, digits),
+        "low": figure(last.low, digits),
+        "high": figure(last.high, digits),
+    }
+    found = [text(f"doctor.verdict.{last.state}", **words)]
+    if comparison.below:
+        part = f"{math.floor(100 * last.measured / last.low)} %"  # 99.6 % is not all of it
+        found[0] += " " + text(f"doctor.verdict.{comparison.near or 'slow'}", part=part)
+    short = comparison.short
+    if short and len(comparison.rows) > 1:
+        found.append(
+            text(
+                "doctor.verdict.short",
+                n=len(short),
+                of=len(comparison.rows),
+                first=units.format_size(short[0].size),
+                last=units.format_size(short[-1].size),
+            )
+        )
+    return found
 
 
 def _suspect_lines(number: int, suspect: Suspect, diagnosis: Findings) -> list[str]:
@@ -171,7 +223,7 @@ def suspect_facts(suspect: Suspect, diagnosis: Findings) -> list[tuple[str, str]
     slow = [each for each in diagnosis.comparisons if each.healthy is False]
     if suspect.gain > _GAIN and slow:
         size = units.format_size(slow[0].rows[-1].size)
-        words = text("doctor.gain", gain=f"{suspect.gain:.2g}", size=size, by=slow[0].by)
+        words = text("doctor.gain", gain=figure(suspect.gain, 2), size=size, by=slow[0].by)
         facts.append(("doctor.gains", words))
     return facts
 
@@ -225,7 +277,7 @@ def _finding(comparison: Comparison) -> str:
     ratio = row.expected / row.measured
     key = "doctor.below" if row.state == "below" else "doctor.above"
     times = ratio if row.state == "below" else 1 / ratio
-    return text(key, size=size, rate=rate, times=f"{times:.2g}")
+    return text(key, size=size, rate=rate, times=figure(times, 2))
 
 
 def as_card(diagnosis: Findings) -> str:
@@ -245,8 +297,13 @@ def as_card(diagnosis: Findings) -> str:
         sure = text(sureness(first.sure))
         sure = html.escape(f"{sure[:1].upper()}{sure[1:]}.")
         parts.append(f"<p><b>{html.escape(first.title)}.</b> {sure}</p>")
+    else:
+        first_words = html.escape(no_suspect(diagnosis)[0])
+        parts.append(f"<p><b>{first_words}</b></p>")
     for picture in pictures(diagnosis):
         parts.append(picture._repr_mimebundle_()["text/html"])
+    for comparison in diagnosis.comparisons:
+        parts += [f"<p>{html.escape(words)}</p>" for words in verdict(comparison)]
     for number, suspect in enumerate(shown, 1):
         opened = " open" if number == 1 else ""
         title = f"{number}. {suspect.title} ({text(sureness(suspect.sure))})"
@@ -260,7 +317,7 @@ def as_card(diagnosis: Findings) -> str:
     skipped = "".join(f"<p>{html.escape(words)}</p>" for words in left_out(diagnosis))
     table = as_html([head[0][1:], *files], text("doctor.read"))
     if not shown:
-        parts += [f"<p>{html.escape(words)}</p>" for words in no_suspect(diagnosis)]
+        parts += [f"<p>{html.escape(words)}</p>" for words in no_suspect(diagnosis)[1:]]
     parts.append(f"<details><summary>{text('doctor.read')}</summary>{table}{skipped}</details>")
     parts.append(f"<p><small>{html.escape(text('doctor.limits'))}</small></p></div>")
     return "".join(parts)

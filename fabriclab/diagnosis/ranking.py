@@ -7,7 +7,7 @@ from typing import NamedTuple
 from fabriclab import registry
 from fabriclab.diagnosis.advice import fitted
 from fabriclab.diagnosis.case import Case
-from fabriclab.diagnosis.comparison import Comparison
+from fabriclab.diagnosis.comparison import Comparison, figure
 from fabriclab.diagnosis.suspects.network import rdma_came_up
 from fabriclab.diagnosis.suspicion import Suspicion, cause_words, causes
 from fabriclab.importers.lines import Line
@@ -78,7 +78,9 @@ _HARMLESS = (
 _FACT = 0.85  # a cause this sure stays a finding in a run that is fast enough
 _CLEARED = 0.5  # factor for what costs speed, in a run that is as fast as expected
 _QUIET = 0.4  # how sure of health we are if nothing was measured, and nothing is said
-_HEALTHY = 0.9
+_HEALTHY = 0.84
+_MOSTLY_SHORT = 0.6  # the same if the largest size reaches its band, and half of all sizes do not
+_HALF = 0.5  # of the sizes
 _LEAST = 0.15
 _NO_GAIN = 1.0  # what stops a run has no speed to gain
 
@@ -188,8 +190,10 @@ def rank(case: Case, comparisons: list[Comparison]) -> list[Suspect]:
             weights[cause] = min(weights[cause], _AT_MOST)
 
     states = [each.healthy for each in comparisons if each.healthy is not None]
-    fast = bool(states) and all(states)
-    if fast:
+    below = any(each.below for each in comparisons)
+    fast = bool(states) and all(states) and not below
+    judged = [each.sound for each in comparisons if each.sound or each.healthy is not None]
+    if judged and all(judged):
         ended = not _failed(case)
         for cause in weights:
             stops_runs = cause in _STOPS
@@ -282,9 +286,12 @@ def _health(
     if fast and not wrong:
         best = next(each for each in comparisons if each.healthy)
         fits = f"expected by {best.by}" if best.rows else f"that fits {best.by}"
-        why = f"{best.table.peak:.3g} GB/s at the largest sizes; {fits}"
-        return Suspect(HEALTHY, _HEALTHY * 0.93, best.table.line, why, 1.0)
-    below = any(each.rows and each.rows[-1].state == "below" for each in comparisons)
+        why = f"{figure(best.table.peak)} GB/s at the largest sizes; {fits}"
+        short = any(each.rows and len(each.short) >= _HALF * len(each.rows) for each in comparisons)
+        return Suspect(
+            HEALTHY, _MOSTLY_SHORT if short else _HEALTHY, best.table.line, why, _NO_GAIN
+        )
+    below = any(each.below for each in comparisons)
     if states or wrong or below or case.end_unknown:
         return None  # what stopped without a word looks like what runs on
     loud = [m for m in case.log.warnings if not any(word in m.text for word in _HARMLESS)]

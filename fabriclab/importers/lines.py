@@ -229,8 +229,12 @@ def open_text(given: str | os.PathLike[str], most: int | None = None) -> tuple[s
         with path.open("rb") as file:
             content = file.read() if most is None else file.read(most + 1)
     except (OSError, ValueError) as error:
+        if isinstance(error, IsADirectoryError | PermissionError) and path.is_dir():
+            raise FileFormat(
+                f"source must be a file, and {str(given)!r:.80} is a folder; name the files in it"
+            ) from None
         reason = getattr(error, "strerror", None) or str(error)
-        kind = FileFormat if isinstance(error, PermissionError | IsADirectoryError) else FileMissing
+        kind = FileFormat if isinstance(error, PermissionError) else FileMissing
         raise kind(
             "source must be the path of a file, or the text that a tool printed, with its line ends, "
             f"got {str(given)!r:.80}, and there is no such file that can be read: {reason}"

@@ -100,13 +100,19 @@ def nearest_nic(case: Case) -> Iterator[Suspicion]:
                 for source in case.sources
                 if source.name == file
                 for line in source.lines
-                if line.text.split()[:1] == [far[0]]
+                if line.text.split()[:1] == [far[0]] and not _is_heading(line)
             ),
             None,
         )
         worst = max(nearest.values(), key=CLASSES.index)
         sure = 0.8 if near else 0.5
         yield Suspicion("nic_far", sure, row, f"{', '.join(far)}: nearest NIC is {worst}")
+
+
+def _is_heading(line: Line) -> bool:
+    """Return whether a line that begins with a GPU is the heading of a matrix: it holds no class of a path."""
+    words = line.text.split()[1:]
+    return not any(word.rstrip("0123456789") in CLASSES for word in words)
 
 
 @register("suspect", "peer memory that is refused")

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from fabriclab.diagnosis.case import Case
 from fabriclab.diagnosis.cluster import system_of
-from fabriclab.diagnosis.comparison import Estimates, Row, compare, estimates
+from fabriclab.diagnosis.comparison import Estimates, Row, compare, estimates, figure
 from fabriclab.diagnosis.suspicion import Suspicion
 from fabriclab.registry import register
 from fabriclab.systems import System
@@ -78,7 +78,7 @@ def faults_that_fit_the_rate(case: Case) -> Iterator[Suspicion]:
             continue  # it takes no fault to be as slow
         for each, estimated in models:
             if _fits(estimated, table.collective, row):
-                why = f"{row.measured:.3g} GB/s is what the model gives {each.words}"
+                why = f"{figure(row.measured)} GB/s is what the model gives {each.words}"
                 shape = _fitting(estimated, table.collective, comparison.rows)
                 more = _SHAPE if shape >= _MOST else -_SHAPE if shape <= _FEW else 0.0
                 yield Suspicion(each.cause, sure + more, table.line, why)
