@@ -46,6 +46,11 @@ def plans():
     return {name: mapped_design(designs.read(sheet)) for name, sheet in sheets.items()}
 
 
+def shown(words):
+    """Return words of a verdict as a picture writes them."""
+    return words.replace(" -> ", " → ")
+
+
 def verdict(requirement="demand", passed=False, **more):
     fields = {
         "asked": 50e9,
@@ -189,7 +194,7 @@ def test_what_demand_fails_on_is_drawn_with_two_rails():
         room=f"{-100 * found.margin:.3g}",
         figures="",
     )
-    assert view.scene.said.startswith(share.split(":")[0]) and found.words in view.scene.said
+    assert view.scene.said.startswith(share.split(":")[0]) and shown(found.words) in view.scene.said
 
 
 def test_a_failed_switch_and_the_servers_that_it_cuts_off_have_crosses():
@@ -273,7 +278,7 @@ def test_a_verdict_without_figures_says_so_and_has_no_plate(plans):
 def test_the_printed_picture_says_which_requirement_by_how_much_and_where():
     found = designs.check(TAPERED, "demand")
     picture = views.design(TAPERED, found)
-    assert found.words in picture.alt and text("plan.name_demand") in picture.finding
+    assert shown(found.words) in picture.alt and text("plan.name_demand") in picture.finding
     assert picture.svg().startswith("<svg role=")
     assert views.design(designs.read(TAPERED)).table["reached"].tolist()[0] == "128"
     with pytest.raises(ValueError, match="family"):

@@ -314,7 +314,7 @@ def network_layers(here: Offered) -> dict[str, Layer]:
 
 def change_name(percent: float) -> str:
     """Return the name of a tick of the difference."""
-    return f"{percent:+.0f} %" if percent else "0 %"
+    return f"{percent:+.0f} %".replace("-", "−") if percent else "0 %"
 
 
 def curve_layers(here: Offered, price: int, sent: float) -> dict[str, Layer]:
