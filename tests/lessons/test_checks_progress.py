@@ -1430,6 +1430,7 @@ def test_every_text_is_used_and_every_field_is_filled():
         "live.matchings.",
         "live.slices.",
         "trace.matching_",
+        "doctor.verdict.",
         "live.queues.",
         "how.",
         "factor.",

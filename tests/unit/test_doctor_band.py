@@ -191,4 +191,4 @@ def test_the_command_names_an_empty_file_a_folder_and_the_systems(tmp_path, caps
     cluster.write_text('gpu = "H100"\nservers = 2\n')
     assert main(["doctor", str(run), "--system", str(cluster)]) == 0
     out, _ = capsys.readouterr()
-    assert "the model for 2 servers x 8 H100" in out and "assumed" not in out
+    assert "the model for 2 servers × 8 H100" in out and "assumed" not in out

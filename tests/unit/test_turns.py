@@ -16,8 +16,10 @@ from fabriclab.measure import _collectives, _launch, _turns
 from support.prose import states
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends signals")
+# A process that was started in the background ignores an interrupt, and so do those that it starts.
 HOLD = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from fabriclab.measure._turns import turn
 with turn("copy") as notes:
     begun = time.time()

@@ -148,7 +148,7 @@ def _mistake(found: designs.Verdict, design: designs.Design) -> str:
     if found.requirement == "ports":
         if found.unit == "B/s":
             return "a cable faster than its port"
-        return "uplinks cost no ports" if found.margin < 0 else "a switch that nobody sells"
+        return "a switch that nobody sells" if found.unit == "1" else "uplinks cost no ports"
     if found.requirement == "reach":
         return "copper reaches everywhere" if found.unit == "m" else "a rack without a limit"
     if found.requirement == "routes":
