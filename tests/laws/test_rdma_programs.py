@@ -26,7 +26,6 @@ from support.rdma_pairs import (
     request,
     side,
 )
-from support.sampling import few
 
 SIZE = 256
 LENGTHS = st.integers(0, 40) | st.just(8)
@@ -85,7 +84,7 @@ def made(mine, peer, opcode, at, to, n, number, key_ok, wr_id):
     return wr
 
 
-@few(250, 1000)
+@settings(max_examples=1000)
 @given(st.lists(STEPS, max_size=8))
 def test_random_programs_change_memory_as_the_model_does(steps):
     check(steps)
@@ -240,4 +239,4 @@ class LifeOfAQueuePair(RuleBasedStateMachine):
 
 
 TestLifeOfAQueuePair = LifeOfAQueuePair.TestCase
-TestLifeOfAQueuePair.settings = settings(few(120, 500), stateful_step_count=20)
+TestLifeOfAQueuePair.settings = settings(max_examples=500, stateful_step_count=20)

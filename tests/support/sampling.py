@@ -17,8 +17,8 @@ def sampled(cases: Iterable[Any], every: int) -> list[Any]:
     return marked
 
 
-def few(examples: int, before_a_release: int | None = None) -> settings:
-    """Return settings with so many examples of a law on each push, and else with those of the profile, or as said."""
+def few(examples: int) -> settings:
+    """Return settings with so many examples of a law on each push, and else with those of the profile."""
     usual = settings.default.max_examples
     is_push = usual <= settings.get_profile("ci").max_examples
-    return settings(max_examples=examples if is_push else before_a_release or usual)
+    return settings(max_examples=examples if is_push else usual)
