@@ -71,10 +71,11 @@ c.Spawner.environment = {
     # Two cores for a class: a library that starts threads of its own gains nothing there.
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
-    # What a cell has freed goes back to the system. By itself glibc keeps up to 64 MiB, and more for each thread.
+    # What a cell has freed goes back to the system. By itself glibc keeps up to 64 MiB, and more for each thread. With
+    # 4 MiB instead of 1, a kernel after lesson 31 is anything from 160 to 230 MiB large, with 1 MiB at most 171.
     "MALLOC_ARENA_MAX": "1",
-    "MALLOC_MMAP_THRESHOLD_": str(4 * 2**20),
-    "MALLOC_TRIM_THRESHOLD_": str(4 * 2**20),
+    "MALLOC_MMAP_THRESHOLD_": str(2**20),
+    "MALLOC_TRIM_THRESHOLD_": str(2**20),
 }
 c.Spawner.args = [
     # An idle kernel ends after two hours, also below an open page, and a server without kernels half an hour later.
