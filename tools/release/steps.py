@@ -164,6 +164,10 @@ def counted(printed: str) -> str:
 
 
 def last_line(printed: str) -> str:
-    """Return the last line that is not empty."""
-    lines: Sequence[str] = [line for line in printed.splitlines() if line.strip()]
+    """Return the last line that is not empty and was not printed by make itself."""
+    lines: Sequence[str] = [
+        line
+        for line in printed.splitlines()
+        if line.strip() and not re.match(r"make(\[\d+\])?:", line)
+    ]
     return lines[-1].strip() if lines else "nothing was printed"
