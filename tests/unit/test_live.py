@@ -538,7 +538,8 @@ def test_more_workers_make_a_step_longer_and_jitter_makes_it_worse():
     assert np.allclose(curves[0.0], 1)
     assert np.all(np.diff(curves[0.1]) > 0) and np.all(np.diff(curves[0.2]) > 0)
     # mean of the largest of n normal times: 1 + 1.42 s.d. for 8, 1 + 3.24 s.d. for 1,024
-    assert curves[0.1][[3, 10]] == pytest.approx([1.142, 1.324], abs=0.02)
+    at = np.searchsorted(waits.worker_numbers(), [8, 1024])
+    assert curves[0.1][at] == pytest.approx([1.142, 1.324], abs=0.02)
 
 
 def test_the_roulette_counts_all_seeds():
@@ -699,10 +700,14 @@ def test_flows_of_repeated_steps_run_at_every_time():
         # Each step waits 5 us and then all 8 flows move; the delay at the end is none.
         waits = np.mod(time, t.period[0]) < 5e-6
         told = sentence("timeline.said", busy=0 if waits else 8, n=16)
-        said = view.set(at=at).scene.said
+        said = view.set(at=time).scene.said
         assert told.search(said), at
         turn = int(np.mod(time, 7 * t.period[0]) / t.period[0]) + 1  # a group is repeated 7 times
         assert waits or text("timeline.turn", turn=turn, n=7) in said, at
+        first, second = view.scene.layers["turns"].fields["texts"]
+        here, other = (second, first) if time >= 7 * t.period[0] else (first, second)
+        assert here == text("timeline.drawn", turn=turn, n=7)
+        assert other == text("timeline.drawn", turn=1, n=7)
     assert view.scene.layers["repeats"].fields["texts"] == ["× 7", "× 7"]
 
 
@@ -1186,7 +1191,9 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         heights = -np.diff(drawn["paused"].fields["y"])[::2]  # two bars for each bin
         paused = np.repeat(table["senders paused [%]"][table["senders paused [%]"] > 0], 2)
         assert heights == pytest.approx(np.maximum(24 * paused / 100, 2), abs=0.1)
-        assert drawn["lost"].fields["x"].size == np.count_nonzero(table["lost"])
+        crosses = drawn["lost"].fields["x"]  # some of them, where they would lie on each other
+        assert (crosses.size > 0) == bool(np.any(table["lost"]))
+        assert crosses.size <= np.count_nonzero(table["lost"]) and np.all(np.diff(crosses) >= 9)
         rates = [
             float(tick[0] != "0") and fl.units.rate(tick)
             for tick in drawn["rate ticks"].fields["texts"]
