@@ -354,7 +354,7 @@ def last_minute(minute: int) -> float:
     return common_ends("minutes", 0.0, min(_HALF_HOUR * np.ceil(minute / _HALF_HOUR), MINUTES))[1]
 
 
-def axis_layers(game: Game, counter: str, minute: int) -> dict[str, Layer]:
+def axis_layers(game: Game, counter: str, minute: int = MINUTES) -> dict[str, Layer]:
     """Return grid, ticks and titles of both axes."""
     left, top, wide, high = _PLOT
     low, most = axis_ends(game, counter)
