@@ -224,7 +224,13 @@ def timeline_scene(
     line = float(across(t, folded(t, now), room))
     if len(flows.labels) < 2:  # else the legend stands there
         layers["turns"] = turn_layer(t, now, room)
-    layers["now"] = lines([np.array([[line, _TOP - 4], [line, bottom + 4]])], width=2.0)
+    moment = np.array([[line, _TOP - 4], [line, bottom + 4]])
+    # With a gap in the bars behind it, which may be as dark as the line.
+    layers["now"] = lines(
+        [moment, moment],
+        width=np.array([5.0, 2.0]),
+        colour=np.array([COLOUR["paper"], COLOUR["ink"]]),
+    )
     sentence = sentence_at(t, flows, bars, busy, now)
     return Scene(
         f"{sentence} {left_out}".rstrip(),

@@ -1637,6 +1637,24 @@ def test_an_error_of_the_learners_function_is_told_and_the_view_goes_on():
     assert view.values["seed"] == 4
 
 
+def test_ends_of_routes_are_called_by_the_names_of_their_boxes():
+    small = topologies.build("dragonfly", p=2, a=4, h=2)
+    for view, kind in ((VIEWS["paths"](), "host"), (live.paths(small), text("trace.rank"))):
+        labels = {control["name"]: control["label"] for control in view.widget.spec["controls"]}
+        assert labels["source"] == text("live.paths.from", kind=kind)
+        assert labels["target"] == text("live.paths.to", kind=kind)
+
+
+def test_all_tiers_of_switches_have_names_in_their_boxes_or_all_have_numbers():
+    for name in ("paths", "small fabric"):
+        nodes = VIEWS[name]().scene.layers["nodes"].fields
+        pairs = zip(nodes["names"], nodes["texts"], strict=True)
+        drawn = {
+            words.isdigit() for of, words in pairs if of.split()[0] in ("leaf", "spine", "core")
+        }
+        assert len(drawn) == 1
+
+
 def test_a_way_is_told_in_the_order_of_travel():
     small = topologies.build("dragonfly", p=2, a=4, h=2)
     view = live.paths(small, target=8, routing="minimal", routings=("minimal", "valiant"))
