@@ -787,7 +787,7 @@ def placement_scene(
     # The row of cables stands in the order of the spines at their other ends.
     cables = cables[np.argsort(others[cables], kind="stable")]
     side = cable_bars(fabric, cables, flows[cables], drawn.height, is_up=is_up)
-    in_use = np.count_nonzero(np.maximum(flows[up], flows[up ^ 1]) > 0)
+    in_use = int(np.count_nonzero(np.maximum(flows[up], flows[up ^ 1]) > 0))
     layers = {**drawn.layers, **marked(drawn, spoken_names(fabric)[leaf]), **used(drawn, in_use)}
     return replace(drawn, layers=layers, side=side)
 
