@@ -653,7 +653,7 @@ def test_links_of_the_ruler_are_those_of_the_catalog():
         "PCIe 5": 63.015e9,
         "NVLink 4": 450e9,
         "400 Gb/s NIC": 50e9,
-        "60 GHz": 0.845e9,
+        "60 GHz radio": 0.845e9,
         "NDR": 50e9,
         "HBM3": 3350e9,
     }

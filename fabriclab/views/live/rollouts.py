@@ -26,7 +26,7 @@ _SIDE = 320.0
 _HEIGHT = 384.0
 # Without the list of orders the switches stand further apart, and lose the free space above and below them.
 _ALONE = 880.0
-_ALONE_HEIGHT = 312.0
+_ALONE_HEIGHT = 310.0
 _ABOVE_ALL = 36.0
 _BOX = (52.0, 32.0)  # of a switch
 _APART = 5.0  # of a rule from the middle of its cable

@@ -1000,12 +1000,12 @@ def delay_scale(row: float, latest: float) -> dict[str, Layer]:
     late = text("live.straggler.late")
     longest = text("live.straggler.latest", time=latest)
     return {
-        "scale": scale(row, left=116.0)["scale"],
+        "scale": scale(row, left=114.0)["scale"],
         "idle": boxes(74.0, row, 26.0, 12.0, round=2.0, colour=COLOUR["hair"]),
         "ends": texts_at(
             (68.0, row + 6, on_time, 2),
-            (180.0, row + 6, late, 2),
-            (392.0, row + 6, longest, 0),
+            (178.0, row + 6, late, 2),
+            (390.0, row + 6, longest, 0),
         ),
     }
 
