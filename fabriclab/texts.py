@@ -31,7 +31,7 @@ _SYMBOL = (
 )
 # The spaces between a number and its unit, such as those of "50 GB/s", "3 %", "76.4 / min" and "USD 12": a regular
 # expression for Python and for the browser.
-UNBROKEN = rf"(?<=\d) (?=(?:/ )?(?:{_SYMBOL}))|(?<=\d /) (?=(?:s|min|h|d)(?!\w))|(?<=\bUSD) (?=\d)"
+UNBROKEN = rf"(?<=\d) (?=(?:/ )?(?:{_SYMBOL}))|(?<=\d /) (?=(?:s|min|h|d)(?!\w))|(?<=\bUSD) (?=\d)|(?<=\d ×) (?=\d)"
 
 
 class _Number(float):
@@ -114,8 +114,8 @@ def unbroken(words: str) -> str:
 
     Examples
     --------
-    >>> unbroken("76.4 / min of 5 µs at 50 GB/s").split(" ")
-    ['76.4\xa0/\xa0min', 'of', '5\xa0µs', 'at', '50\xa0GB/s']
+    >>> unbroken("76.4 / min of 5 µs at 50 GB/s, 4 × 8 GPUs").split(" ")
+    ['76.4\xa0/\xa0min', 'of', '5\xa0µs', 'at', '50\xa0GB/s,', '4\xa0×\xa08', 'GPUs']
     """
     return re.sub(UNBROKEN, "\u00a0", words)
 

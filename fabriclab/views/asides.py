@@ -198,7 +198,11 @@ def _legend(curves: Sequence[Curve]) -> dict[str, Layer]:
     named = [curve for curve in curves if curve.name]
     widths = [_SAMPLE + _LETTER * len(curve.name) for curve in named]
     left = 14 + np.cumsum([0.0, *widths])[: len(named)]
-    paths = [np.array([[x, 36.0], [x + 16, 36.0]]) for x in left]
+    paths = [
+        np.array([[x, 36.0], [x + 16, 36.0]])
+        for x, curve in zip(left, named, strict=True)
+        if curve.joined
+    ]
     colours = np.array([curve.colour for curve in named])
     shown = np.array([curve.shape >= 0 for curve in named], dtype=bool)
     marks = {
@@ -210,7 +214,7 @@ def _legend(curves: Sequence[Curve]) -> dict[str, Layer]:
     }
     readable = np.where(colours == COLOUR["edge"], COLOUR["soft"], colours)
     return {
-        "samples": lines(paths, width=1.8, colour=colours),
+        "samples": lines(paths, width=1.8, colour=colours[[curve.joined for curve in named]]),
         "sample dots": Layer("dots", marks),
         "sample names": texts(left + 21, 36.0, [curve.name for curve in named], colour=readable),
     }
@@ -299,6 +303,8 @@ def _free_place(
         for down in (-15.0, 15.0):
             beside += [(x[here] + 8, y[here] + down, 0.0), (x[here] - 8, y[here] + down, 2.0)]
         beside += [(x[here] + 4, y[here] - 22, 2.0), (x[here] - 4, y[here] + 22, 0.0)]
+        beside += [(x[here] - 12, y[here] - 6, 2.0), (x[here] + 12, y[here] - 6, 0.0)]
+        beside += [(x[here] + 8, y[here] - 25, 0.0), (x[here] - 8, y[here] - 25, 2.0)]
         # Somewhat further away where a curve would pass through it everywhere else.
         for down in (-36.0, -48.0):
             beside += [(x[here] + 8, y[here] + down, 0.0), (mid, y[here] + down, 1.0)]

@@ -231,6 +231,11 @@ def tick_words(values: Sequence[float], show: Formatter) -> tuple[str, list[str]
     return "".join(shared), [word.partition(" ")[0] for word in words]
 
 
+def rate_tick(rate: float) -> str:
+    """Write a tick of an axis of rates [B/s] whose other ticks have units: 0 needs none."""
+    return units.format_rate(rate) if rate else "0"
+
+
 def _short(words: str) -> str:
     """Drop zeros at the end of a fraction: "2.50 GB/s" becomes "2.5 GB/s"."""
     return re.sub(r"(\.\d*[1-9])0+(?= |$)", r"\1", words)

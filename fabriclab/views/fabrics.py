@@ -46,6 +46,7 @@ _ROW = 70.0  # greatest distance between two rows [px]
 _HALF = 12.0  # greatest half height of a box [px]
 _LINE = 15.0  # distance between two lines of text [px]
 _LETTER = 7.2  # width of a letter; letters in a box are narrower: [px]
+_TIERS = ("leaf", "spine", "core", "core switch")  # whose boxes all have names, or all numbers
 _BOX_LETTER = 6.6  # [px]
 _LEGEND = 30.0  # height of the scale of loads [px]
 _MANY_LINES = 24  # so many lines in use between two rows can have their full width
@@ -302,15 +303,16 @@ def _node_layer(placed: Placed, canvas: Canvas, colour: str, open: int | None) -
 def _box_texts(m: Marks, kinds: Sequence[str], room: Floats) -> list[str]:
     """Return the texts in the boxes, which are ``room`` wide [px]: names such as "NIC 3", or the numbers alone.
 
-    The nodes of a row all have the same kind of text in their box.
+    The nodes of a row all have the same kind of text in their box, and so have all tiers of switches.
     """
     if m.folded:
         return [name.split()[0] for name in m.names]
     numbers = [layout.number_in(name) for name in m.names]
     whole = [f"{kind} {number}".strip() for kind, number in zip(kinds, numbers, strict=True)]
     out = [""] * len(numbers)
-    for row in np.unique(m.row):
-        here = np.flatnonzero(m.row == row)
+    is_tier = np.isin(np.array(kinds), _TIERS)
+    rows = [np.flatnonzero((m.row == row) & ~is_tier) for row in np.unique(m.row)]
+    for here in [np.flatnonzero(is_tier), *rows]:
         for kind_of_text in (whole, numbers):
             if all(_BOX_LETTER * len(kind_of_text[i]) + 4 < room[i] for i in here):
                 for i in here:
@@ -356,7 +358,7 @@ def _legend(placed: Placed, canvas: Canvas, colour: str) -> dict[str, Layer]:
     rails = []
     if colour == "rail":
         rails = [str(rail) for rail in range(1 + int(placed.marks.rail.max()))]
-    return key(top, text(f"fabric.key_{colour}"), rails)
+    return key(top, text(f"fabric.key_{colour}"), rails, width=canvas.start + canvas.end)
 
 
 # Servers ------------------------------------------------------------------------------------------

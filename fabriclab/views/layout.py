@@ -477,7 +477,8 @@ def _arc(x: float, y: float, half: float, depth: float) -> Floats:
 @cache
 def _upright_part() -> Floats:
     """Return points (P, 2) of an upright curve from (0, 0) to (1, 1)."""
-    along = np.linspace(0.0, 1.0, _CURVE)
+    # More points at both ends, where the curve bends.
+    along = (1 - np.cos(np.linspace(0.0, np.pi, _CURVE))) / 2
     # A cubic Bezier curve whose handles are upright and half as long as the part is high.
     across = along**2 * (3 - 2 * along)
     rise = 1.5 * along * (1 - along) + along**3

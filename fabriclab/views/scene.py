@@ -223,6 +223,8 @@ def key(
     left = (width - np.sum(widths)) / 2
     x = left + np.cumsum(widths)  # right end of each, where the next sample begins
     labels: list[tuple[float, float, str, int]] = [(float(x[0]) - 8, y + 6, words, 2)]
+    if not seen_names:  # words alone need no guess at how wide they are
+        labels = [(width / 2, y + 6, words, 1)]
     for at, name in zip(x.tolist(), seen_names, strict=False):  # no name follows the last end
         labels.append((at + 19, y + 6, name, 0))
     return {

@@ -83,7 +83,7 @@ _OPEN_SHAPES = (1.0, 7.0, 8.0, 9.0, 10.0)
 # of tenants are not among them, since each stands for its own thing in the whole course.
 _TURN = ("ink", "edge", "direct")
 _BESIDE = ("direct", "ink", "edge")
-_MARK, _CORE = 4.0, 1.5  # radius of a mark on a line, and of the dot inside a cored one [px]
+_MARK, _CORE = 4.0, 2.0  # radius of a mark on a line, and of the dot inside a cored one [px]
 _DOT, _POINT = 3.8, 5.5  # radius of a dot, and of a marked point of a line [px]
 _BESIDE_ROOM = 20.0  # least distance between values of x where dots may stand beside their own [px]
 _MARKS_APART = 80.0  # about, on a line with many points [px]
@@ -1234,11 +1234,13 @@ def looks_of(kinds: Sequence[tuple[str, str]]) -> list[dict[str, float]]:
 
 
 def _line_of(mark: float, nth: int) -> dict[str, float]:
-    """Return width and mark of the ``nth`` line of an algorithm: filled; then thin, with an open and a cored mark."""
+    """Return the look of the ``nth`` line of an algorithm: a filled mark; thin, an open one; dashed, a cored one."""
     if not nth:
         return {"width": _LINE, "mark": mark}
     outline = _OPEN_SHAPES[_FILLED_SHAPES.index(mark)]
-    return {"width": _THIN, "mark": outline, "core": float(nth > 1)}
+    if nth == 1:
+        return {"width": _THIN, "mark": outline}
+    return {"width": _THIN, "mark": outline, "core": 1.0, "dash": 1.0}
 
 
 def axes_of(

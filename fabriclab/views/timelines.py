@@ -173,7 +173,7 @@ def timeline_scene(
     width: float = WIDTH,
     height: float = 0.0,
 ) -> Scene:
-    """Return a picture of a timeline; if ``at`` is given, with a line after ``at`` per cent of its time.
+    """Return a picture of a timeline; if ``at`` is given, with a line after that time [s].
 
     ``name`` is a function from a source to the name of its lane, such as `Fabric.name`; ``width`` is that of the
     picture [px], and ``height`` what few lanes should fill, as far as they do not get too high [px].
@@ -200,7 +200,7 @@ def timeline_scene(
         now = t.end
         busy = np.ones(bars.flow.size, dtype=bool)
     else:
-        now = at / 100 * t.end
+        now = at
         busy = busy_at(t, flows, bars.flow, now)
 
     room = room_for(bars.names, width)
@@ -222,7 +222,15 @@ def timeline_scene(
         return Scene(clauses[0], table, layers, bottom + _BELOW, alt, caption=left_out, width=width)
 
     line = float(across(t, folded(t, now), room))
-    layers["now"] = lines([np.array([[line, _TOP - 4], [line, bottom + 4]])], width=2.0)
+    if len(flows.labels) < 2:  # else the legend stands there
+        layers["turns"] = turn_layer(t, now, room)
+    moment = np.array([[line, _TOP - 4], [line, bottom + 4]])
+    # With a gap in the bars behind it, which may be as dark as the line.
+    layers["now"] = lines(
+        [moment, moment],
+        width=np.array([5.0, 2.0]),
+        colour=np.array([COLOUR["paper"], COLOUR["ink"]]),
+    )
     sentence = sentence_at(t, flows, bars, busy, now)
     return Scene(
         f"{sentence} {left_out}".rstrip(),
@@ -370,6 +378,20 @@ def axis_layers(t: Timeline, bottom: float, room: Room) -> dict[str, Layer]:
         "axis": title,
         "repeats": spans,
     }
+
+
+def turn_layer(t: Timeline, now: float, room: Room) -> Layer:
+    """Return above each repeated group which of its repetitions is drawn: the one at the time ``now``, or the first."""
+    middle, words = [], []
+    for group in np.flatnonzero((t.repeat > 1) & (t.period > 0)).tolist():
+        begun, period, n = (float(a[group]) for a in (t.group_start, t.period, t.repeat))
+        left, right = across(t, np.array([begun, begun + period]), room).tolist()
+        turn = int((now - begun) / period) + 1 if begun <= now < begun + period * n else 1
+        name = text("timeline.drawn", turn=turn, n=int(n))
+        if _NAME_LETTER * len(name) < right - left:
+            middle.append((left + right) / 2)
+            words.append(name)
+    return texts(middle, _TOP - 14, words, align=1.0, colour=COLOUR["soft"])
 
 
 def _ticks(last: float, room: Room) -> Floats:

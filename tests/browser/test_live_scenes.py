@@ -783,10 +783,10 @@ def test_a_number_alone_stands_where_the_word_gpu_has_no_room():
     scene = live.stepper("all_reduce", "nvls_two_shot", 4).scene
     names = scene.layers["names"].fields["texts"]
     assert names == [*(text("live.stepper.rank", r=r) for r in range(4)), "switch 0"]
-    assert scene.side.layers["note"].fields["texts"] == [""]
+    assert text("live.stepper.short") not in scene.layers["key_words"].fields["texts"]
     trees = live.stepper("all_reduce", "double_tree", 16).scene
     assert trees.layers["names"].fields["texts"] == [*map(str, range(16))] * 2
-    assert trees.side.layers["note"].fields["texts"] == [text("live.stepper.short")]
+    assert text("live.stepper.short") in trees.layers["key_words"].fields["texts"]
 
 
 def test_segments_of_blocks_are_named():

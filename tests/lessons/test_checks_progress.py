@@ -238,7 +238,7 @@ def test_a_file_that_is_whole_stays(own_file, caplog):
     assert {section: held()[section] for section in whole} == whole and caplog.text == ""
     assert (
         "4.00 s" in str(report(full=True))
-        and "my a" in str(ruler())
+        and "your a" in str(ruler())
         and text("reveal.low", factor="1.3") in str(reveal("a", "4 s"))
     )
 
@@ -571,12 +571,13 @@ def test_a_broken_file_that_cannot_be_moved_is_left(own_file, monkeypatch, caplo
 def test_the_ruler_places_own_rates_beside_links():
     shown = ruler(result("copy", 10e9), result("sockets", 2.5e9), result("all_reduce", 1e9, 2))
     names = [row[0] for row in shown.rows]
-    mine = ["400 Gb/s NIC", "my memory copy", "my loopback socket", "my all-reduce", "60 GHz"]
+    mine = ["400 Gb/s NIC", "your memory copy", "your loopback socket", "your all-reduce"]
+    mine.append("60 GHz radio")
     assert [name for name in names if name in mine] == mine
     assert shown.data["400 Gb/s NIC"] == catalog.value("nics", "cx7", "throughput")
     copy = text("ruler.mine", name=text("measured.copy"))
     assert text("ruler.faster", name="400 Gb/s NIC", factor="5.0", mine=copy) in shown.after
-    assert text("ruler.slower", name="60 GHz", factor="12", mine=copy) in shown.after
+    assert text("ruler.slower", name="60 GHz radio", factor="12", mine=copy) in shown.after
     assert list(held()["measurements"]) == ["copy", "sockets", "all_reduce"]
     rows = [row for row in shown.rows if row[0] in mine]
     assert [row[1] for row in rows] == [
@@ -606,7 +607,7 @@ def test_a_stored_run_on_the_ruler_is_nobodys_own():
     shown = ruler(result("copy", 10e9), stored)
     names = [row[0] for row in shown.rows]
     sockets = text("ruler.stored", name=text("measured.sockets"))
-    assert sockets in names and not any(name.startswith("my loopback") for name in names)
+    assert sockets in names and not any(name.startswith("your loopback") for name in names)
     assert all(sockets not in sentence for sentence in shown.after)  # own rates are compared
 
 
@@ -624,7 +625,7 @@ def test_the_ruler_is_drawn_where_html_is_shown(monkeypatch):
     # the picture, with its numbers, stands for the rows
     assert page.count("<table") == 1 and "...." not in page
     copy = text("ruler.mine", name=text("measured.copy"))
-    alt = text("ruler.slower", name="60 GHz", factor="12", mine=copy).removesuffix(".")
+    alt = text("ruler.slower", name="60 GHz radio", factor="12", mine=copy).removesuffix(".")
     assert f'aria-label="{alt}' in page
     monkeypatch.setenv("FABRICLAB_TEXT", "1")
     assert shown._repr_html_() is None
@@ -633,8 +634,8 @@ def test_the_ruler_is_drawn_where_html_is_shown(monkeypatch):
 def test_only_what_was_measured_is_drawn_as_mine():
     model = Result("copy", "predicted", [2**26], [2**26 / 70e9])
     shown = ruler(result("copy", 10e9), model)
-    assert {name: rate for name, rate in shown.data.items() if "my" in name} == {
-        "my memory copy": pytest.approx(10e9)
+    assert {name: rate for name, rate in shown.data.items() if "your" in name} == {
+        "your memory copy": pytest.approx(10e9)
     }
     assert "10.0 GB/s" in shown._repr_html_() and "70.0 GB/s" not in shown._repr_html_()
     assert list(held()["measurements"]) == ["copy"]
@@ -652,7 +653,7 @@ def test_links_of_the_ruler_are_those_of_the_catalog():
         "PCIe 5": 63.015e9,
         "NVLink 4": 450e9,
         "400 Gb/s NIC": 50e9,
-        "60 GHz": 0.845e9,
+        "60 GHz radio": 0.845e9,
         "NDR": 50e9,
         "HBM3": 3350e9,
     }

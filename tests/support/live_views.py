@@ -203,8 +203,10 @@ VIEWS = {
         modelled, y="busbw", bounds=LIMIT, error=True, controls=LAG, lag=14
     ),
     "bound": lambda: live.sweep(three_ways, controls=RANKS, bounds={"one array": "2 us"}),
-    "repeated": lambda: live.timeline(REPEATED.timeline, REPEATED.flows, REPEATED.fabric, at=92),
-    "timeline": lambda: live.timeline(RUN.timeline, RUN.flows, RUN.fabric, at=49),
+    "repeated": lambda: live.timeline(
+        REPEATED.timeline, REPEATED.flows, REPEATED.fabric, at=96.6e-6
+    ),
+    "timeline": lambda: live.timeline(RUN.timeline, RUN.flows, RUN.fabric, at=51.5e-6),
     "floor": lambda: live.fabric(
         HALL,
         rooted,
@@ -262,7 +264,12 @@ VIEWS = {
         topologies.build("rail_optimised", servers=4, gpus=4, rails=4, radix=8), 50
     ),
     "traffic": lambda: live.traffic(
-        favoured, controls={"popular": live.Slider(1, 8), "choices": live.Choice((1, 3))}, popular=2
+        favoured,
+        controls={
+            "popular": live.Slider(1, 8, label="popular experts"),
+            "choices": live.Choice((1, 3), label="experts per token"),
+        },
+        popular=2,
     ),
     "tcp": lambda: live.request("TCP socket", 13),
     "refused": lambda: live.queue_pair("UD", "RESET", "RTS"),
@@ -302,11 +309,11 @@ VIEWS = {
     "hybrid": lambda: live.hybrid("all", "all", 8),
     "mzi mesh": lambda: live.mzi_mesh(8, 10, 2.0),
     "circuit": lambda: live.circuit("thermo-optic", 20),
-    "ruler": lambda: live.ruler({"copy": "10 GB/s"}, {"NVLink 4": "450 GB/s"}),
+    "ruler": lambda: live.ruler({"a copy in memory": "10 GB/s"}, {"NVLink 4": "450 GB/s"}),
     "latency": lambda: live.latency(switches=3),
     "whole ruler": lambda: live.ruler(
-        {"my copy": "6.4 GB/s", "my sockets": "2.1 GB/s"},
-        {name: rate for name, rate in fl.ruler().data.items() if not name.startswith("my ")},
+        {"your copy": "6.4 GB/s", "your sockets": "2.1 GB/s"},
+        {name: rate for name, rate in fl.ruler().data.items() if not name.startswith("your ")},
     ),
     "few wavelengths": lambda: live.wavelengths(5, 1, "O 20 nm"),
     "kernel": lambda: live.latency("Ethernet, kernel TCP", 3),

@@ -538,7 +538,8 @@ def test_more_workers_make_a_step_longer_and_jitter_makes_it_worse():
     assert np.allclose(curves[0.0], 1)
     assert np.all(np.diff(curves[0.1]) > 0) and np.all(np.diff(curves[0.2]) > 0)
     # mean of the largest of n normal times: 1 + 1.42 s.d. for 8, 1 + 3.24 s.d. for 1,024
-    assert curves[0.1][[3, 10]] == pytest.approx([1.142, 1.324], abs=0.02)
+    at = np.searchsorted(waits.worker_numbers(), [8, 1024])
+    assert curves[0.1][at] == pytest.approx([1.142, 1.324], abs=0.02)
 
 
 def test_the_roulette_counts_all_seeds():
@@ -699,10 +700,14 @@ def test_flows_of_repeated_steps_run_at_every_time():
         # Each step waits 5 us and then all 8 flows move; the delay at the end is none.
         waits = np.mod(time, t.period[0]) < 5e-6
         told = sentence("timeline.said", busy=0 if waits else 8, n=16)
-        said = view.set(at=at).scene.said
+        said = view.set(at=time).scene.said
         assert told.search(said), at
         turn = int(np.mod(time, 7 * t.period[0]) / t.period[0]) + 1  # a group is repeated 7 times
         assert waits or text("timeline.turn", turn=turn, n=7) in said, at
+        first, second = view.scene.layers["turns"].fields["texts"]
+        here, other = (second, first) if time >= 7 * t.period[0] else (first, second)
+        assert here == text("timeline.drawn", turn=turn, n=7)
+        assert other == text("timeline.drawn", turn=1, n=7)
     assert view.scene.layers["repeats"].fields["texts"] == ["× 7", "× 7"]
 
 
@@ -1169,7 +1174,8 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
                 is_kind = np.array([f"{name} [s]" == f"{lane}, {kind}" for name in names])
                 assert each[is_kind].sum() == pytest.approx(table[kind][row], abs=widened(is_kind))
     elif "queue [B]" in table.columns:  # an incast: queue, bars of marks and pauses, crosses, rates
-        places = [fl.units.size(tick) for tick in drawn["y ticks"].fields["texts"]]
+        ticks = drawn["y ticks"].fields["texts"]
+        places = [float(tick != "0") and fl.units.size(tick) for tick in ticks]
         to_y = np.polyfit(places, drawn["y ticks"].fields["y"], 1)
         assert drawn["queue"].fields["y"][1:] == pytest.approx(
             np.polyval(to_y, table["queue [B]"]), abs=0.6
@@ -1186,7 +1192,9 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         heights = -np.diff(drawn["paused"].fields["y"])[::2]  # two bars for each bin
         paused = np.repeat(table["senders paused [%]"][table["senders paused [%]"] > 0], 2)
         assert heights == pytest.approx(np.maximum(24 * paused / 100, 2), abs=0.1)
-        assert drawn["lost"].fields["x"].size == np.count_nonzero(table["lost"])
+        crosses = drawn["lost"].fields["x"]  # some of them, where they would lie on each other
+        assert (crosses.size > 0) == bool(np.any(table["lost"]))
+        assert crosses.size <= np.count_nonzero(table["lost"]) and np.all(np.diff(crosses) >= 9)
         rates = [
             float(tick[0] != "0") and fl.units.rate(tick)
             for tick in drawn["rate ticks"].fields["texts"]
@@ -1196,7 +1204,8 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         assert drawn["rate one"].fields["y"] == pytest.approx(np.polyval(to_y, one), abs=0.6)
     elif "control loop" in table.columns:
         first = drawn[next(key for key in drawn if key.endswith(" y ticks"))].fields
-        to_y = np.polyfit([fl.units.size(tick) for tick in first["texts"]], first["y"], 1)
+        places = [float(tick != "0") and fl.units.size(tick) for tick in first["texts"]]
+        to_y = np.polyfit(places, first["y"], 1)
         queues = [layer.fields for key, layer in drawn.items() if key.endswith(" queue")]
         assert len(queues) == table.n_rows
         for queue, peak in zip(queues, table["peak queue [kB]"], strict=True):
@@ -1236,7 +1245,7 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         bar = drawn["bar"].fields
         whole = bar["x"][-1] + bar["w"][-1] - bar["x"][0]
         shares = table["at this interval [%]"]
-        assert bar["w"] == pytest.approx(np.maximum(whole * shares / 100, 0.5), abs=1.0)
+        assert bar["w"] == pytest.approx(np.maximum(whole * shares / 100, 1.5), abs=1.0)
         ticks = drawn["y ticks"].fields
         shown = [float(tick.split()[0]) for tick in ticks["texts"]]
         to_y = np.polyfit(shown, ticks["y"], 1)
@@ -1255,8 +1264,10 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         assert y == pytest.approx(np.polyval(to_y, np.log(table["step [s]"])), abs=0.6)
     elif "times the cheapest" in table.columns:  # a decision
         bars = scene.panels()[1].layers["bars"].fields
-        more = np.minimum(table["times the cheapest"] - 1, 0.1)
-        assert bars["w"] == pytest.approx(np.maximum(2700 * more, 1), abs=0.6)
+        more = table["times the cheapest"] - 1
+        longest = 0.01 if more.max() < 0.01 else 0.1
+        wide = np.maximum(270 * np.minimum(more / longest, 1), 1)
+        assert bars["w"] == pytest.approx(wide, abs=0.6)
         assert np.array_equal(bars["colour"] == COLOUR["ink"], table["answer"] == "yes")
     elif "slices now" in table.columns:  # a pod twice
         for row, key in enumerate(("fixed", "joined")):
@@ -1628,6 +1639,24 @@ def test_an_error_of_the_learners_function_is_told_and_the_view_goes_on():
     view.widget.asked = {"seq": 2, "values": {"seed": 4, "colour": "load", "open": None}}
     assert not view.widget.frame["wrong"]
     assert view.values["seed"] == 4
+
+
+def test_ends_of_routes_are_called_by_the_names_of_their_boxes():
+    small = topologies.build("dragonfly", p=2, a=4, h=2)
+    for view, kind in ((VIEWS["paths"](), "host"), (live.paths(small), text("trace.rank"))):
+        labels = {control["name"]: control["label"] for control in view.widget.spec["controls"]}
+        assert labels["source"] == text("live.paths.from", kind=kind)
+        assert labels["target"] == text("live.paths.to", kind=kind)
+
+
+def test_all_tiers_of_switches_have_names_in_their_boxes_or_all_have_numbers():
+    for name in ("paths", "small fabric"):
+        nodes = VIEWS[name]().scene.layers["nodes"].fields
+        pairs = zip(nodes["names"], nodes["texts"], strict=True)
+        drawn = {
+            words.isdigit() for of, words in pairs if of.split()[0] in ("leaf", "spine", "core")
+        }
+        assert len(drawn) == 1
 
 
 def test_a_way_is_told_in_the_order_of_travel():

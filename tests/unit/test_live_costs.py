@@ -121,6 +121,26 @@ def test_costs_that_are_nearly_equal_are_told_as_the_same():
         assert " 0.0 %" not in live.decision(sent).scene.said
 
 
+def test_where_all_networks_cost_nearly_the_same_the_bars_have_a_scale_of_their_own():
+    near, far = (live.decision(*asked).scene.side for asked in ((0.4, 100, "Ethernet"), (35.0,)))
+    for side, longest, digits in ((near, 0.01, 2), (far, 0.10, 1)):
+        told = side.layers["costs"].fields["texts"]
+        assert all(len(words.split(".")[-1].removesuffix(" %")) == digits for words in told)
+        more = np.array([float(words.split("+")[1].removesuffix(" %")) / 100 for words in told])
+        drawn = side.layers["bars"].fields["w"] / decision_trees._BAR_WIDE
+        assert drawn == pytest.approx(np.minimum(more / longest, 1), abs=0.01)
+
+
+@pytest.mark.parametrize(("price", "sent"), [(0, 5.0), (25, 6.0), (0, 70.0), (200, 70.0)])
+def test_all_that_an_offer_costs_lies_within_the_axes(price, sent):
+    foot, top = cost_fronts._Y_ENDS
+    for rate in (100.0, 1600.0):
+        scene = live.cost_front(rate, price, sent).scene
+        drawn = [scene.layers["networks"], scene.layers["two"], scene.side.layers["curve"]]
+        for layer in drawn:
+            assert np.all((layer.fields["y"] <= foot) & (layer.fields["y"] >= top))
+
+
 def test_the_card_of_a_decision_has_room_for_a_finding_of_two_lines():
     assert live.decision().widget.spec["room"] == 2
     assert "room" not in live.cost_front().widget.spec

@@ -282,7 +282,7 @@ def collision_scene(
     said = collision_words(case, found)
     expected = expected_fullest(flows, spines)
     highest = max(expected, *(float(one.load.max()) for one in found.values()))
-    _, top = common_ends("load", 0.0, _ROOM_ABOVE * highest)
+    _, top = common_ends("load", 0.0, max(_ROOM_ABOVE * highest, np.ceil(highest)))
     slowest = max(one.worst for one in found.values())
     _, longest = common_ends("slowdown", 1.0, max(2.0, 1.15 * slowest))
     wide = (_WIDTH - _LEFT - 12 - _GAP * (len(found) - 1)) / len(found)

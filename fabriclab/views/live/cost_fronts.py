@@ -12,6 +12,7 @@ from fabriclab.economics.breakeven import crossing
 from fabriclab.economics.needs import exposed
 from fabriclab.economics.tiers import nic_rates
 from fabriclab.texts import text
+from fabriclab.views.common import common_ends
 from fabriclab.views.live.widget import Control, Live, Slider, Table, live_view
 from fabriclab.views.scene import (
     COLOUR,
@@ -43,7 +44,16 @@ _COVERED = 10.0  # so near to the offer a network has no name [px]
 _X_ENDS = (64.0, 530.0)
 _Y_ENDS = (316.0, 58.0)  # foot and top
 _HOURS = (1.26, 1.54)  # USD of a GPU-hour, holds all prices of the slider
-_STEPS = (4.2, 10.0)  # s, holds all rates and bytes of the sliders, and a name below the fastest
+_FASTEST_STEP = 4.2  # s, holds all rates and bytes of the sliders, and a name below the fastest
+# Where the time axis may end, with its ticks: low enough that a job that sends little fills it, too. [s]
+_STEP_TICKS = {
+    5.4: (4.2, 4.4, 4.6, 4.8, 5.0, 5.2, 5.4),
+    7.0: (4.5, 5.0, 5.5, 6.0, 6.5, 7.0),
+    10.0: (4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0),
+}
+_CHANGE_STEPS = (5.0, 10.0, 25.0, 50.0)  # between two ticks of the difference [%]
+_MOST_STEPS = 6.5
+_STEP_ROOM = 1.1  # the axis ends so far beyond the slowest step
 _SIDE_X = (56.0, 300.0)
 
 
@@ -148,7 +158,7 @@ def front_scene(rate: float, price: int, sent: float) -> Scene:
     return Scene(
         said,
         front_table(here),
-        {**axis_layers(), **network_layers(here)},
+        {**axis_layers(here), **network_layers(here)},
         _HEIGHT,
         alt=f"{said} {text('live.cost_front.setting', rate=rate, price=price, sent=sent)}",
         hint=text("live.cost_front.hint"),
@@ -210,16 +220,23 @@ def hour_place(hour: ArrayLike) -> Any:
     return start + (end - start) * (np.asarray(hour, dtype=float) - low) / (high - low)
 
 
-def axis_layers() -> dict[str, Layer]:
+def step_ends(here: Offered) -> tuple[float, float]:
+    """Return both ends of the axis of times of a step. [s]."""
+    slowest = _STEP_ROOM * float(here.step.max())
+    fitting = [last for last in _STEP_TICKS if last >= slowest]
+    last = min(fitting, default=max(_STEP_TICKS))
+    return common_ends("time of a step", _FASTEST_STEP, last)
+
+
+def axis_layers(here: Offered) -> dict[str, Layer]:
     """Return the grid, ticks and names of both axes."""
-    to_y = log_axis(*_STEPS, *_Y_ENDS)
+    ends = step_ends(here)
+    to_y = log_axis(*ends, *_Y_ENDS)
     foot, top = _Y_ENDS
     across = tick_layers(
         np.array([1.3, 1.35, 1.4, 1.45, 1.5]), hour_place, "{:.2f} USD".format, (top, foot), True
     )
-    up = tick_layers(
-        np.array([4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0]), to_y, "{:g} s".format, _X_ENDS, False
-    )
+    up = tick_layers(np.array(_STEP_TICKS[ends[1]]), to_y, "{:g} s".format, _X_ENDS, False)
     return {
         "title": heading(16.0, text("live.cost_front.title_front")),
         "y name": texts(EDGE, 36.0, [text("live.cost_front.step")], colour=COLOUR["soft"]),
@@ -233,10 +250,11 @@ def axis_layers() -> dict[str, Layer]:
 
 def network_layers(here: Offered) -> dict[str, Layer]:
     """Return the line of equal cost, the networks that are sold, the present one and the offer."""
-    to_y = log_axis(*_STEPS, *_Y_ENDS)
+    ends = step_ends(here)
+    to_y = log_axis(*ends, *_Y_ENDS)
     hours = np.linspace(*_HOURS, _CURVE)
     same = here.hour[0] * here.step[0] / hours
-    seen = (same >= _STEPS[0]) & (same <= _STEPS[1])
+    seen = (same >= ends[0]) & (same <= ends[1])
     x = hour_place(here.hour)
     y = to_y(here.step)
     order = np.argsort(here.rate[2:]) + 2
@@ -322,8 +340,11 @@ def curve_layers(here: Offered, price: int, sent: float) -> dict[str, Layer]:
     rates = np.geomspace(_SLOWEST, _FASTEST, _CURVE)
     cost = hour_of(price) * step_of(rates, sent)
     more = _FULL * (cost / (here.hour[0] * here.step[0]) - 1)
-    low = -15.0
-    high = max(float(np.max(more)) * 1.1, 30.0)
+    low, high = common_ends(
+        "cost of a step", float(np.min(more)), max(float(np.max(more)) * 1.1, 10.0)
+    )
+    step = next(step for step in _CHANGE_STEPS if high - low < _MOST_STEPS * step)
+    low = step * min(float(np.floor(low / step)), -1.0)  # a tick below everything, and room for 0
     foot, top = _Y_ENDS
 
     def to_y(percent: ArrayLike) -> Any:
@@ -331,9 +352,7 @@ def curve_layers(here: Offered, price: int, sent: float) -> dict[str, Layer]:
         return foot + (top - foot) * (np.asarray(percent, dtype=float) - low) / (high - low)
 
     to_x = log_axis(_SLOWEST, _FASTEST, *_SIDE_X)
-    step = 10.0 if high < 60 else 25.0
-    least = -step if -step > low else 0.0
-    up = tick_layers(np.arange(least, high, step), to_y, change_name, _SIDE_X, False)
+    up = tick_layers(np.arange(low, high + 1e-9, step), to_y, change_name, _SIDE_X, False)
     across = tick_layers(
         np.array([100.0, 200.0, 400.0, 800.0, 1600.0]), to_x, "{:,g}".format, (top, foot), True
     )

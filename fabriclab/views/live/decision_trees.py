@@ -16,6 +16,7 @@ _LEAST_SENT, _MOST_SENT = 0.1, 100  # ends of the slider [GB]
 _PRICES = (50, 230)  # source: Introl-IBE has 230 % for InfiniBand; ends of the slider
 _FULL = 100.0  # percent
 _LONGEST = 0.10  # what the longest bar stands for, of the cheapest
+_LONGEST_FINE = 0.01  # and where no network costs more than that over the cheapest
 _NEARLY = 0.0005  # part up to which two costs are told as the same, since one decimal of a per cent says 0.0
 
 # The picture in px: left end and width of each column, and the row of each question and answer.
@@ -285,7 +286,15 @@ def cost_note(here: economics.Decision, key: str) -> str:
     cost = here.costs[key]
     if cost == np.inf:
         return text("live.decision.cannot")
-    return text("live.decision.cost", cost=cost, more=cost / min(here.costs.values()) - 1)
+    least = min(here.costs.values())
+    key = "cost" if longest_bar(here) == _LONGEST else "cost_fine"
+    return text(f"live.decision.{key}", cost=cost, more=cost / least - 1)
+
+
+def longest_bar(here: economics.Decision) -> float:
+    """Return what the longest bar stands for, of the cheapest: less where all networks cost nearly the same."""
+    found = [cost for cost in here.costs.values() if cost < np.inf]
+    return _LONGEST_FINE if max(found) / min(found) - 1 < _LONGEST_FINE else _LONGEST
 
 
 def bar_layers(here: economics.Decision) -> dict[str, Layer]:
@@ -294,7 +303,7 @@ def bar_layers(here: economics.Decision) -> dict[str, Layer]:
     least = min(found.values())
     more = np.array([cost / least - 1 for cost in found.values()])
     y = _BAR_TOP + _BAR_STEP * np.arange(more.size)
-    wide = np.maximum(_BAR_WIDE * np.minimum(more / _LONGEST, 1.0), 1.0)
+    wide = np.maximum(_BAR_WIDE * np.minimum(more / longest_bar(here), 1.0), 1.0)
     answers = np.array([key == here.answer for key in found])
     told = [cost_note(here, key) for key in found]
     beyond = [text("live.decision.beyond") if part > _LONGEST else "" for part in more]

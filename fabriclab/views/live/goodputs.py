@@ -32,7 +32,6 @@ _RESTARTS = (600.0, 60.0)  # illustrative: the one of the case, and a tenth of i
 _MINUTE = 60.0  # [s]
 _SHORTEST, _LONGEST = 1.0, 1440.0  # of an interval: a minute to a day [min]
 _TICKS = (1.0, 10.0, 60.0, 480.0)  # of the interval [min]
-_HOUR = 60.0  # [min]
 _IN_AN_HOUR = 3600.0  # [s]
 _POINT = 0.01  # of goodput that the band may lose
 _CURVE = 97  # points of the curve over the interval
@@ -43,8 +42,10 @@ _PARTS = ("work", "checkpoint", "lost", "restart")
 # The picture in px.
 _WIDTH = 560.0
 _SIDE = 320.0
+_ALONE = 880.0  # without a panel beside it
 _HEIGHT = 384.0
-_ENDS = (62.0, 536.0)  # left and right end of the axis of intervals, and of the bar
+_LEFT, _MARGIN = 62.0, 24.0  # of the axis of intervals, and of the bar
+_THINNEST = 1.5  # of a part of the bar, so that each is seen
 _CURVES = (54.0, 236.0)  # top and foot of goodput
 _BAR = (300.0, 326.0)  # top and foot of the bar of time
 _KEY = 352.0  # height of its legend
@@ -178,25 +179,25 @@ def goodput_scene(gpus: int, interval: float, restart: float, overview: bool) ->
     here = state_of(gpus, interval, restart)
     said = goodput_words(here)
     side = None
+    width = _WIDTH if overview else _ALONE
+    ends = _LEFT, width - _MARGIN
     if overview:
         side = Scene("", layers=size_layers(here), height=_HEIGHT, width=_SIDE)
     return Scene(
         said,
         goodput_table(here),
-        {**curve_layers(here), **bar_layers(here)},
+        {**curve_layers(here, ends), **bar_layers(here, ends)},
         _HEIGHT,
         alt=f"{said} {setting_words(here)}",
         hint=text("live.checkpoints.hint"),
-        width=_WIDTH,
+        width=width,
         side=side,
     )
 
 
 def interval_words(minutes: float) -> str:
-    """Return an interval as people say it: ``"77.1 min"``, or ``"8 h"`` from two hours on."""
-    if minutes >= 2 * _HOUR:
-        return f"{minutes / _HOUR:.3g} h"
-    return f"{minutes:.3g} min"
+    """Return an interval in minutes, as the slider has it: ``"77.1 min"``."""
+    return f"{float(f'{minutes:.3g}'):,g} min"
 
 
 def percent(share: float) -> str:
@@ -248,15 +249,15 @@ def goodput_table(here: State) -> Table:
 # Layers -----------------------------------------------------------------------------------------
 
 
-def curve_layers(here: State) -> dict[str, Layer]:
+def curve_layers(here: State, ends: tuple[float, float]) -> dict[str, Layer]:
     """Return goodput over the interval: the curve, the intervals that lose a point at most, the best one and this."""
-    to_x = log_axis(_SHORTEST, _LONGEST, *_ENDS)
+    to_x = log_axis(_SHORTEST, _LONGEST, *ends)
     to_y = log_axis(0, _FULL, _CURVES[1], _CURVES[0])
     curve = over_intervals(here.gpus, here.job.restart)
     short, long = (seconds / _MINUTE for seconds in here.job.within(_POINT))
     left, right = float(to_x(max(short, _SHORTEST))), float(to_x(min(long, _LONGEST)))
     grid = tick_layers(
-        np.array([0.0, 25.0, 50.0, 75.0, 100.0]), to_y, lambda share: f"{share:g} %", _ENDS, False
+        np.array([0.0, 25.0, 50.0, 75.0, 100.0]), to_y, lambda share: f"{share:g} %", ends, False
     )
     below = tick_layers(np.array(_TICKS), to_x, interval_words, (_CURVES[0], _CURVES[1] + 2), True)
     place = float(to_x(here.minutes))
@@ -313,7 +314,7 @@ def curve_layers(here: State) -> dict[str, Layer]:
             },
         ),
         "x name": texts(
-            _ENDS[1],
+            ends[1],
             _CURVES[1] + 30,
             [text("live.checkpoints.interval_axis")],
             align=2.0,
@@ -322,11 +323,11 @@ def curve_layers(here: State) -> dict[str, Layer]:
     }
 
 
-def bar_layers(here: State) -> dict[str, Layer]:
+def bar_layers(here: State, ends: tuple[float, float]) -> dict[str, Layer]:
     """Return the bar of the time of the job: work, checkpoints, lost work and restarts, with their names below."""
     shares = here.shares
-    left = _ENDS[0] + (_ENDS[1] - _ENDS[0]) * np.concatenate([[0.0], np.cumsum(shares)[:-1]])
-    wide = (_ENDS[1] - _ENDS[0]) * shares
+    left = ends[0] + (ends[1] - ends[0]) * np.concatenate([[0.0], np.cumsum(shares)[:-1]])
+    wide = (ends[1] - ends[0]) * shares
     # Work that is kept is plain grey, and what it costs stands out by its form: no hue of packets stands for time.
     colour = np.array([COLOUR["edge"], COLOUR["ink"], COLOUR["paper"], COLOUR["paper"]])
     hatch = np.array([0.0, 0.0, HATCHES.index("...."), HATCHES.index("////")])
@@ -341,7 +342,7 @@ def bar_layers(here: State) -> dict[str, Layer]:
         "bar": boxes(
             left,
             top,
-            np.maximum(wide, 0.5),
+            np.maximum(wide, _THINNEST),
             foot - top,
             colour=colour,
             edge=COLOUR["edge"],

@@ -47,8 +47,8 @@ _FORTH = (54.0, 76.0)  # lane of the data
 _BACK = (96.0, 118.0)  # lane of the pause
 _SCALE = 136.0
 _LEFT, _RIGHT = 110.0, 720.0
-_SUM = (250.0, 280.0)  # bar of the parts
-_OWN = (304.0, 334.0)  # bar of the headroom
+_SUM = (266.0, 296.0)  # bar of the parts
+_OWN = (318.0, 348.0)  # bar of the headroom
 _HEIGHT = 384.0
 _NARROW = 3.0  # frames of fewer px are drawn as one band
 _MOST_CROSSES = 40
@@ -329,7 +329,12 @@ def cable_layers(cable: Cable, memory: float) -> dict[str, Layer]:
         "more": texts(
             sum(_SENDER) / 2,
             _BOXES[0] - 10,
-            [text("live.headroom.more", n=more) if more > 0 else text("live.headroom.none_more")],
+            [
+                text(
+                    f"live.headroom.{('none_more', 'one_more', 'more')[min(max(more, 0), 2)]}",
+                    n=more,
+                )
+            ],
             align=1.0,
             size=11.0,
             colour=COLOUR["soft"],
@@ -499,7 +504,7 @@ def sum_layers(cable: Cable, memory: float, found: Outcome, worst: Outcome) -> d
     if found.lost:
         own_words = text("live.headroom.own_total", size=own_words, lost=found.lost)
     return {
-        "sum title": heading(_SCALE + 44, text("live.headroom.title_sum")),
+        "sum title": heading(_SCALE + 38, text("live.headroom.title_sum")),
         **tick_layers(ticks, to_x, bytes_words, (_SUM[0] - 4, _OWN[1] + 6), True),
         **part_layers(cable, to_x),
         **own_layers(memory, filled, lost, found, to_x),

@@ -61,6 +61,7 @@ _CELL = 16.0  # longest packet inside the switch
 _HEADER_WIDTH = 6.0  # of a packet that was cut: wider than its scale
 _CORNER = (3.0, 8.0)  # least and greatest, cut off a marked packet
 _LETTER = 13.0  # least width of a packet in which its letter fits
+_ROOMY = 16.0  # and of a part of one on a cable, where it has room on both sides
 _BAR_GAP = 3.0  # between the bars of a pause
 _RECEIVER = 74.0  # width
 _SWITCH = (28.0, 224.0)  # top and foot
@@ -374,14 +375,15 @@ def device_layers(run: Crossing, lanes: Lanes, now: float, answer: str) -> dict[
 
 
 def crossing_paths(lanes: Lanes) -> list[Floats]:
-    """Return a curve from each input to each queue to which it sends."""
+    """Return a line from each input through each queue to which it sends, to the cable behind it."""
     start, end = lanes.in_end + _CELL + 6, _QUEUE[0]
     along = np.linspace(0, 1, 13)
     eased = along * along * (3 - 2 * along)
     paths = []
     for sender, port in sorted(set(zip(SENDERS, PORTS, strict=True))):
         y0, y1 = _SENDER_ROWS[sender], _PORT_ROWS[port]
-        paths.append(np.stack([start + (end - start) * along, y0 + (y1 - y0) * eased], axis=1))
+        bend = np.stack([start + (end - start) * along, y0 + (y1 - y0) * eased], axis=1)
+        paths.append(np.concatenate([[[lanes.in_end, y0]], bend, [[lanes.out, y1]]]))
     return paths
 
 
@@ -457,7 +459,7 @@ def stop_layers(stopped: list[int], answer: str) -> dict[str, Layer]:
 def packet_layers(run: Crossing, lanes: Lanes, now: float) -> dict[str, Layer]:
     """Return each packet as a box with the letter of its flow, and the corner of a marked one cut off."""
     journeys = run.journeys
-    letters = [LETTERS[flow] for flow in journeys.flow]
+    every = np.array([LETTERS[flow] for flow in journeys.flow])
     is_header = journeys.is_cut & (journeys.queued <= now)
     high = np.where(is_header, _BOX / 2, _BOX)
     is_marked = journeys.is_marked & (journeys.left <= now)
@@ -481,7 +483,7 @@ def packet_layers(run: Crossing, lanes: Lanes, now: float) -> dict[str, Layer]:
             colour=colour,
             edge=np.where(journeys.is_again & (place.w > 0), COLOUR["ink"], COLOUR["none"]),
             round=2.0,
-            texts=letters,
+            texts=np.where(place.w < (_LETTER if name == "inside" else _ROOMY), "", every).tolist(),
             ink=COLOUR["paper"],
             glide=True,
         )

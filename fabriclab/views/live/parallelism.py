@@ -524,7 +524,7 @@ def memory_layers(state: State) -> dict[str, Layer]:
         "memory total": texts(
             min(float(right[-1]) + 6, _LANES_RIGHT + 4),
             middle,
-            [gigabytes(kept)],
+            [gigabytes(kept) if state.fits else f"✕ {gigabytes(kept)}"],
             bold=1.0,
             halo=1.0,
             colour=COLOUR["ink"] if state.fits else COLOUR["wrong"],
@@ -538,7 +538,12 @@ def limit_layers(room: float, x: float) -> dict[str, Layer]:
     words = [text("live.parallelism.room", size=room / 1e9)]
     words_x = min(max(x, 140.0), _LANES_RIGHT - 40)
     return {
-        "limit": lines([mark], width=2.0, colour=COLOUR["ink"]),
+        # With a gap in the bar behind it, some of whose parts are as dark as the mark.
+        "limit": lines(
+            [mark, mark],
+            width=np.array([5.0, 2.0]),
+            colour=np.array([COLOUR["paper"], COLOUR["ink"]]),
+        ),
         "limit name": texts(words_x, _MEMORY_TOP - 12, words, align=1.0, halo=1.0),
     }
 

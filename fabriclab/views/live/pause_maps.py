@@ -12,6 +12,7 @@ from fabriclab import catalog, compiled, scenarios, units
 from fabriclab.core import Fabric, Flags, Floats, Ints
 from fabriclab.engines.packet import LOG_KINDS, Settings, Trace
 from fabriclab.texts import text
+from fabriclab.views.axes import rate_tick
 from fabriclab.views.common import common_ends
 from fabriclab.views.live.queues import view_of
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table
@@ -59,7 +60,8 @@ _HOST = (22.0, 20.0)
 _APART = 3.0  # of the two directions of a cable from its middle
 _SIGN = 9.0  # side of the sign of a pause
 _SIGN_BARS = 1.6  # from its middle to each of its two bars
-_SIGN_POINT = 4  # of the points of a path: the one on which it stands
+_POINTS = 49  # of a path, so many that a thick line has no corners
+_SIGN_POINT = 12  # the one on which the sign stands
 _UPPER = (44.0, 168.0)  # top and foot of the curve of paused links
 _LOWER = (230.0, 340.0)  # top and foot of the curve of the rate
 _SIDES = (64.0, 300.0)
@@ -368,7 +370,7 @@ def node_places(case: Case, fabric: Fabric) -> Floats:
 
 def link_paths(fabric: Fabric, places: Floats) -> list[Floats]:
     """Return a curve for each link; the two directions of a cable run side by side."""
-    along = np.linspace(0, 1, 17)
+    along = np.linspace(0, 1, _POINTS)
     eased = along * along * (3 - 2 * along)
     half = {0: _HOST[1] / 2, 1: _SWITCH[1] / 2, 2: _SWITCH[1] / 2}
     paths = []
@@ -546,7 +548,7 @@ def curve_layers(
     x = float(to_x(now))
     ticks = to_ticks(top, 4)
     count_grid = tick_layers(ticks, to_count, lambda n: f"{n:.0f}", _SIDES, False)
-    rate_grid = tick_layers(to_ticks(fastest, 3), to_rate, units.format_rate, _SIDES, False)
+    rate_grid = tick_layers(to_ticks(fastest, 3), to_rate, rate_tick, _SIDES, False)
     times = to_ticks(_LAST / _MICRO, 4)
     count = int(np.count_nonzero(here.paused_at(now)))
     key = "live.pause_map.other_without" if case.watchdog else "live.pause_map.other_with"

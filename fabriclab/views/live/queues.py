@@ -9,11 +9,12 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from fabriclab import catalog, routing, topologies, units
-from fabriclab.core import Fabric, Floats, Flows, Routes
+from fabriclab.core import Fabric, Floats, Flows, Ints, Routes
 from fabriclab.engines.packet import Settings, play, setup, state
 from fabriclab.engines.packet.settings import LOSSLESS
 from fabriclab.engines.packet.trace import jain
 from fabriclab.texts import text
+from fabriclab.views.axes import rate_tick
 from fabriclab.views.common import common_ends
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.page import plain
@@ -64,6 +65,7 @@ _TITLE_ROOM = 38.0  # above the panel of rates, which has what remains
 _FOOT = 350.0  # of all
 _HEIGHT = 388.0
 _NAMES_AT = _RIGHT + 14
+_CROSSES_APART = 9.0  # of lost packets [px]
 _LINES_APART = 14.0  # least distance between two names
 
 # The comparison in px: a column for each loop.
@@ -544,7 +546,9 @@ def queue_layers(
     lossy = lossy + (run.queue[lossy + 1] >= run.queue[lossy])
     places = np.array(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]).tick_values(0, highest))
     places = places[(places >= 0) & (places <= highest)]
-    grid = tick_layers(places, to_y, bytes_words, sides, False)
+    grid = tick_layers(places, to_y, lambda size: bytes_words(size) if size else "0", sides, False)
+    crosses = apart(to_x(run.times[lossy]))
+    lossy = lossy[crosses]
     layers = {f"{prefix}y grid": grid["y grid"]}
     if ticks:
         layers[f"{prefix}y ticks"] = grid["y ticks"]
@@ -568,6 +572,15 @@ def queue_layers(
             },
         ),
     }
+
+
+def apart(x: Floats) -> Ints:
+    """Return which of some places (K,), from left to right, are drawn if no two may lie on each other [px]."""
+    kept: list[int] = []
+    for i, place in enumerate(x.tolist()):
+        if not kept or place - x[kept[-1]] >= _CROSSES_APART:
+            kept.append(i)
+    return np.array(kept, dtype=np.int64)
 
 
 def queue_top(run: Run) -> float:
@@ -677,7 +690,7 @@ def rate_layers(
         for sender in range(n)
     ]
     fair = float(to_y(rate / n))
-    grid = tick_layers(np.array([0.0, rate / 2, rate]), to_y, units.format_rate, sides, False)
+    grid = tick_layers(np.array([0.0, rate / 2, rate]), to_y, rate_tick, sides, False)
     layers = {f"{prefix}grid": grid["y grid"]}
     if ticks:
         layers[f"{prefix}ticks"] = grid["y ticks"]

@@ -55,6 +55,7 @@ _STATES_HEIGHT = 300.0
 _NEEDS_WIDTH = 400.0
 _NEEDS_TOP = 44.0
 _NEEDS_ROW = 40.0
+_LOOP = 24.0  # height of a step from a state to itself, lower than all other steps [px]
 _REASON_LETTERS = 56  # in a line
 _CURVE = 24  # points of a curve
 
@@ -185,7 +186,7 @@ def queue_pair_scene(kind: str, now: str, to: str) -> Scene:
     is_refused = bool(change.refusal)
     form = FORM["failed" if is_refused else "plain"]
     layers = {
-        "possible": lines([*possible, *heads], width=1.2, colour=COLOUR["hair"]),
+        "possible": lines([*possible, *heads], width=1.2, colour=COLOUR["edge"]),
         "step": lines([asked], width=2.5, colour=COLOUR["ink"], dash=1.0 * is_refused, form=form),
         "end": lines([arrow_head(asked, 8.0)], width=2.5, colour=COLOUR["ink"]),
         "states": states_layer(change),
@@ -250,6 +251,7 @@ def state_change(kind: str, now: str, to: str) -> StateChange:
         check_step(qp_type, before, QPAttr(after), mask | enums.IBV_QP_STATE)
     except PyverbsRDMAError as error:
         refusal, _, _ = str(error).partition(". Errno")
+        refusal = f"{refusal[:1].upper()}{refusal[1:]}."
         return StateChange(kind, now, to, attributes=[], refusal=refusal)
 
     needed = [flag for flag in enums.ibv_qp_attr_mask if flag & mask]
@@ -305,7 +307,7 @@ def change_path(now: str, to: str) -> Floats:
     if start == end:  # a loop above its right corner, or below that of ERR
         is_below = start == last
         y = bottom[start] if is_below else top[start]
-        away = y + (34 if is_below else -34)
+        away = y + (_LOOP if is_below else -_LOOP)
         x = left[start] + _STATE_WIDTH
         return curve((x - 30, y), (x - 38, away), (x + 4, away), (x - 8, y))
     if end == start + 1 and end < last:
@@ -313,7 +315,10 @@ def change_path(now: str, to: str) -> Floats:
         return np.array([[left[start] + _STATE_WIDTH, y], [left[end] - 1, y]])
     if last not in (start, end):  # above the row, the higher the farther
         away = top[0] - 36 * abs(end - start) - 6
-        x = middle[start] - 8, middle[end] - 16 + 12 * abs(end - start)
+        # Of the ways back the longest one, which is the highest, ends furthest to the left: so none crosses another.
+        x = middle[start] - 8, middle[end] + 18 - 16 * (start - end)
+        if end > start:
+            x = middle[start] - 8, middle[end] - 16 + 12 * (end - start)
         return curve((x[0], top[start]), (x[0], away), (x[1], away), (x[1], top[end] - 1))
     if end == last:
         x_end = left[end] + _STATE_WIDTH * (start + 0.7) / 4.4
@@ -1100,6 +1105,7 @@ def savings_scene(sources: ServerSources, size: float, source: str, relation: st
         savings_layers(paths, total),
         _PANEL,
         alt=caption,
+        hint=text("live.savings.hint"),
         width=_PICTURE,
         side=savings_panel(paths, total),
     )

@@ -1,7 +1,7 @@
 """A live view of a rollout: switches that get new rules one after another, and where packets go in between."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import permutations
 from typing import NamedTuple
@@ -24,6 +24,10 @@ _ABOVE = "a"  # its rule stands above it, since a cable leaves below
 _WIDTH = 560.0
 _SIDE = 320.0
 _HEIGHT = 384.0
+# Without the list of orders the switches stand further apart, and lose the free space above and below them.
+_ALONE = 880.0
+_ALONE_HEIGHT = 310.0
+_ABOVE_ALL = 36.0
 _BOX = (52.0, 32.0)  # of a switch
 _APART = 5.0  # of a rule from the middle of its cable
 _HEAD = 9.0  # of an arrow
@@ -173,7 +177,7 @@ def rollout(
 
 def rollout_scene(change: str, order: str, step: int, overview: bool) -> Scene:
     """Return the switches with their present rules, and the states of all orders beside them."""
-    plan = _CHANGES[change]
+    plan = _CHANGES[change] if overview else stretched(_CHANGES[change])
     here = states_of(plan, order)[step]
     every = {each: states_of(plan, each) for each in orders()}
     said = state_words(here, step)
@@ -188,12 +192,18 @@ def rollout_scene(change: str, order: str, step: int, overview: bool) -> Scene:
             **rule_layers(plan, here),
             **switch_layers(plan, here, order.split(), changed),
         },
-        _HEIGHT,
+        _HEIGHT if overview else _ALONE_HEIGHT,
         alt=f"{said} {setting_words(plan, here, order, changed)}",
         hint=hint_words(every if overview else {}),
-        width=_WIDTH,
+        width=_WIDTH if overview else _ALONE,
         side=order_scene(every, order, step) if overview else None,
     )
+
+
+def stretched(plan: Change) -> Change:
+    """Return a change whose switches fill a picture without a panel beside it."""
+    place = {name: (x * _ALONE / _WIDTH, y - _ABOVE_ALL) for name, (x, y) in plan.place.items()}
+    return replace(plan, place=place)
 
 
 # Words ------------------------------------------------------------------------------------------

@@ -40,6 +40,8 @@ from fabriclab.views.scene import (
 )
 from fabriclab.views.timelines import timeline_scene
 
+_ALONE = 880.0  # width of a picture without a panel [px]
+
 # The race, in px: names to the left of the bars, states to the right.
 _ROW_HEIGHT = (48.0, 84.0)  # least and greatest of a lane
 _BAR_PART = 0.54  # of the height of its lane
@@ -58,6 +60,7 @@ _CHART_HEIGHT = 236.0
 _CHART_X = (52.0, 284.0)
 _CHART_Y = (186.0, 40.0)
 _CHART_POINTS = 60
+_PROMISE_LETTER = 6.4  # width of a letter of what is promised [px]
 _FAR_APART = 20.0  # times as long: then the chart of a race has a logarithmic axis
 
 # The map of traffic, in px: a square of cells, with bars above and on the right.
@@ -176,12 +179,13 @@ def timeline(
     timeline, flows, fabric
         As in `views.timeline`.
     at : float
-        First place of the line that the slider moves, in per cent of the time of the run. 0..100
+        First place of the line that the slider moves, as a time of the run. [s]
     """
     arguments = {"timeline": timeline, "flows": flows, "fabric": fabric, "at": at}
-    controls: dict[str, Control] = {"at": Slider(0, 100, unit="%", play=True)}
+    last, step = ends_of_slider(float(timeline.end))
+    controls: dict[str, Control] = {"at": Slider(0.0, last, step, unit="s", play=True)}
     name = None if fabric is None else fabric.name
-    scene = partial(timeline_scene, timeline, flows, name)
+    scene = partial(timeline_scene, timeline, flows, name, width=_ALONE)
     held = ("timeline", "flows", "fabric")
     return live_view("timeline", arguments, scene, controls, held=held)
 
@@ -270,12 +274,20 @@ def race_slider(runs: Mapping[str, Any], log: bool) -> Slider:
     if log:
         first = float(f"{min(times) / 100:.2g}")
         return Slider(first, max(times), unit="s", log=True, play=True, beat=_SLOWEST_PLAYS / 60)
-    digit = 10.0 ** (np.floor(np.log10(max(times))) - 2)
-    last = float(f"{np.ceil(max(times) / digit) * digit:.3g}")  # three digits, rounded up
+    last, step = ends_of_slider(max(times))
+    return Slider(0.0, last, step, unit="s", play=True, beat=_SLOWEST_PLAYS * step / last)
+
+
+def ends_of_slider(time: float) -> tuple[float, float]:
+    """Return the upper end and the step of a slider that runs from 0 to a time. [s]."""
+    if time <= 0:  # nothing to move through
+        return 1.0, 0.5
+    digit = 10.0 ** (np.floor(np.log10(time)) - 2)
+    last = float(f"{np.ceil(time / digit) * digit:.3g}")  # three digits, rounded up
     step = float(f"{last / _BEATS:.6g}")
     while step == int(step):  # whole steps would round the times that are typed
         step /= 2
-    return Slider(0.0, last, step, unit="s", play=True, beat=_SLOWEST_PLAYS * step / last)
+    return last, step
 
 
 def course_of(runs: Mapping[str, Any], slider: Slider) -> Course:
@@ -505,6 +517,7 @@ def race_chart(standings: Standings, course: Course, seconds: float) -> Scene:
     moment = np.array([[now, _CHART_Y[0]], [now, _CHART_Y[1]]])
     bottom, top = _CHART_Y
     hues = standings.hues
+    size = 4.0 if seconds else 0.0  # before they begin all lie on each other
     layers = {
         "title": heading(16.0, text("live.race.chart"), 16.0),
         **tick_layers(ticks, to_x, short_time, (top, bottom), True),
@@ -513,19 +526,23 @@ def race_chart(standings: Standings, course: Course, seconds: float) -> Scene:
         ),
         "curves": lines(curves, width=2.2, colour=hues),
         "now": lines([moment], width=1.2, colour=COLOUR["ink"]),
-        "here": Layer("dots", {**here, "size": 4.0, "colour": hues, "shape": standings.shapes}),
+        "here": Layer("dots", {**here, "size": size, "colour": hues, "shape": standings.shapes}),
         "axis": texts(
             _CHART_X[1], [bottom + 32], [text("live.race.axis")], align=2.0, colour=COLOUR["soft"]
         ),
-        "promise": promise_layer(seconds),
+        "promise": promise_layer(seconds, to_x(ticks)),
     }
     return Scene("", layers=layers, height=_CHART_HEIGHT, width=_CHART_WIDTH)
 
 
-def promise_layer(seconds: float) -> Layer:
-    """Return what will stand in the chart, as long as no run has begun."""
+def promise_layer(seconds: float, ticks: Floats) -> Layer:
+    """Return what will stand in the chart, as long as no run has begun: between grid lines, where there is room."""
     words = "" if seconds else text("live.race.promise")
-    x, y = sum(_CHART_X) / 2, float(np.interp(0.75, (0, 1), _CHART_Y))  # between two grid lines
+    x, y = sum(_CHART_X) / 2, float(np.interp(0.75, (0, 1), _CHART_Y))
+    edges = np.append(ticks, _CHART_X[1])
+    widest = int(np.argmax(np.diff(edges)))
+    if edges[widest + 1] - edges[widest] > _PROMISE_LETTER * len(words):
+        x = float(edges[widest : widest + 2].mean())
     return texts(x, [y], [words], align=1.0, halo=1.0, colour=COLOUR["soft"])
 
 

@@ -38,6 +38,7 @@ _SPINE_Y, _LEAF_Y, _HOST_Y = 76.0, 204.0, 302.0
 _SWITCH = (72.0, 26.0)
 _HOST = (34.0, 26.0)
 _PITCH = 54.0  # of hosts
+_POINTS = 49  # of a curve, so many that a thick line has no corners
 _ASIDE = 4.0  # of a tenant's line from the middle of a cable
 _THICK = 6.0  # line of a tenant that has a whole NIC
 _DASH = (0.0, 1.0)
@@ -126,7 +127,7 @@ def shared_fabric(sharing: str = "flow", flows_a: int = 8, flows_b: int = 1) -> 
         Flows of tenant A, 1..16, and of tenant B, 0..16.
     """
     arguments = {"sharing": sharing, "flows_a": flows_a, "flows_b": flows_b}
-    names = tuple(text(f"live.shared_fabric.by_{each}") for each in _SHARINGS)
+    names = tuple(text(f"live.shared_fabric.choice_{each}") for each in _SHARINGS)
     controls: dict[str, Control] = {
         "sharing": Choice(tuple(_SHARINGS), names=names),
         "flows_a": Slider(1, _MOST_FLOWS),
@@ -220,8 +221,8 @@ def host_x(leaf: int, host: int) -> float:
 
 
 def curve(x0: float, y0: float, x1: float, y1: float, aside: float) -> Floats:
-    """Return a curve that leaves and arrives upright, moved aside, (17, 2) [px]."""
-    along = np.linspace(0, 1, 17)
+    """Return a curve that leaves and arrives upright, moved aside, (P, 2) [px]."""
+    along = np.linspace(0, 1, _POINTS)
     eased = along * along * (3 - 2 * along)
     return np.stack([x0 + aside + (x1 - x0) * eased, y0 + (y1 - y0) * along], axis=1)
 

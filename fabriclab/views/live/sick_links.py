@@ -11,6 +11,7 @@ from fabriclab.core import Fabric, Floats, Ints
 from fabriclab.operations.causes import COUNTERS, Cause
 from fabriclab.operations.telemetry import Telemetry, observe
 from fabriclab.texts import text
+from fabriclab.views.common import common_ends
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.scene import (
     COLOUR,
@@ -37,6 +38,7 @@ _FIRST, _LAST = 10, 5  # minutes that are compared: the first ones, and the last
 # The picture in px.
 _WIDTH, _SIDE, _HEIGHT = 560.0, 320.0, 384.0
 _PLOT = (64.0, 44.0, 460.0, 300.0)  # left, top, width, height
+_HALF_HOUR = 30.0  # [min]
 _LIST_TOP, _LIST_ROW = 44.0, 30.0
 _DOT = 10  # minutes between two dots of the chosen line
 _OUT = 10.0  # side of the box at the end of a line that was cordoned
@@ -237,7 +239,7 @@ def game_scene(counter: str, minute: int, link: int, seed: int, cordons: str) ->
     return Scene(
         said,
         counter_table(game, counter, minute),
-        {**axis_layers(game, counter), **line_layers(game, counter, values, link)},
+        {**axis_layers(game, counter, minute), **line_layers(game, counter, values, link)},
         _HEIGHT,
         alt=f"{said} {setting_words(game, counter, link)}",
         hint=text("live.sick_link.hint"),
@@ -347,7 +349,12 @@ def count_name(value: float) -> str:
     return f"{value:.0f}"
 
 
-def axis_layers(game: Game, counter: str) -> dict[str, Layer]:
+def last_minute(minute: int) -> float:
+    """Return where the time axis ends: at the next half hour, so that what has been seen fills it."""
+    return common_ends("minutes", 0.0, min(_HALF_HOUR * np.ceil(minute / _HALF_HOUR), MINUTES))[1]
+
+
+def axis_layers(game: Game, counter: str, minute: int = MINUTES) -> dict[str, Layer]:
     """Return grid, ticks and titles of both axes."""
     left, top, wide, high = _PLOT
     low, most = axis_ends(game, counter)
@@ -356,9 +363,10 @@ def axis_layers(game: Game, counter: str) -> dict[str, Layer]:
     ticks = 10.0 ** np.arange(0, decades + 1, 2 if decades > 4 else 1)
     if is_degrees(counter):
         ticks = np.array([40.0, 60.0, 80.0])
-    across = log_axis(0, MINUTES, left, left + wide)
+    last = last_minute(minute)
+    across = log_axis(0, last, left, left + wide)
     layers = tick_layers(ticks, at, count_name, (left, left + wide), across=False)
-    minutes = np.arange(0.0, MINUTES + 1, 30)
+    minutes = np.arange(0.0, last + 1, _HALF_HOUR if last > 2 * _HALF_HOUR else _HALF_HOUR / 3)
     layers |= tick_layers(
         minutes, across, lambda value: f"{value:.0f} min", (top, top + high), across=True
     )
@@ -376,7 +384,7 @@ def line_layers(game: Game, counter: str, values: Floats, link: int) -> dict[str
     left, top, wide, high = _PLOT
     low, most = axis_ends(game, counter)
     at = log_axis(low, most, top + high, top)
-    across = log_axis(0, MINUTES, left, left + wide)
+    across = log_axis(0, last_minute(len(values)), left, left + wide)
     x = across(np.arange(1, len(values) + 1))
     paths = [np.stack([x, at(shown(values[:, k]))], axis=1) for k in range(values.shape[1])]
     names = [

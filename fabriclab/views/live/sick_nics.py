@@ -279,10 +279,10 @@ def list_scene(game: Game) -> Scene:
     layers = {
         "title": heading(16.0, text("live.sick_nic.list")),
         "rails": texts(
-            left + _CELL / 2,
+            np.append(left + _CELL / 2, EDGE),
             38.0,
-            [str(rail) for rail in rails],
-            align=1.0,
+            [*(str(rail) for rail in rails), text("live.sick_nic.rail")],
+            align=np.append(np.ones(RAILS), 0.0),
             size=11.0,
             colour=COLOUR["soft"],
         ),

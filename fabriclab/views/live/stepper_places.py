@@ -35,6 +35,7 @@ _INWARDS = 0.75  # of the way to the middle of the picture, to which chords bend
 _HEAD = 8.0  # length of an arrowhead
 _BARE = 26.0  # of a link that stays in sight beside its plate
 _BOW = 9.0  # by which the two directions of a chord are apart
+_AT_GPU = 0.15  # where on a link to a switch its plate stands, as a part of the way from the GPU
 _OTHER_PLACES = (
     0.5,
     0.35,
@@ -106,6 +107,9 @@ class Places:
     middle: Floats | None = None  # free place for words in the middle of the picture [px]
     label_at: float = 0.5  # where on its link a label stands, between 0 and 1
     crossing: bool = False  # whether links cross each other, so that plates must be short
+    meeting: bool = (
+        False  # whether links meet at switches, so that a plate stands at the end of its GPU
+    )
     note: str = ""  # on names that are short
     below: Mapping[str, Layer] = field(default_factory=dict)  # layers of a given fabric
 
@@ -144,8 +148,11 @@ class Places:
         cards = self.cards
         boxes_x = cards.x + cards.w / 2
         boxes_y = cards.y + cards.h / 2
-        best = path[round(self.label_at * (len(path) - 1))]
-        for share in (self.label_at, *_OTHER_PLACES):
+        label_at = self.label_at
+        if self.meeting and cards.is_switch[link[0]] != cards.is_switch[link[1]]:
+            label_at = 1 - _AT_GPU if cards.is_switch[link[0]] else _AT_GPU
+        best = path[round(label_at * (len(path) - 1))]
+        for share in (label_at, *_OTHER_PLACES):
             place = path[round(share * (len(path) - 1))]
             from_labels = np.abs(taken - place)
             hits_label = np.all(from_labels < size + 1, axis=1).any()
@@ -208,8 +215,18 @@ def places_of(plan: Schedule, steps: list[StepGroup]) -> Places:
     bars, bar_of = bars_of(plan, cards)
     middle = np.array([WIDE / 2, HIGH / 2]) if layout.kind == "arc" else None
     label_at = {"chord": 0.22, "arc": 0.45}.get(layout.kind, 0.5)
-    crossing = layout.kind == "chord"
-    return Places(cards, bars, bar_of, card_of, paths, middle, label_at, crossing, note_on(cards))
+    return Places(
+        cards,
+        bars,
+        bar_of,
+        card_of,
+        paths,
+        middle,
+        label_at,
+        crossing=layout.kind == "chord",
+        meeting=layout.kind == "fall" and plan.n_switches > 0,
+        note=note_on(cards),
+    )
 
 
 def note_on(cards: Cards) -> str:

@@ -45,6 +45,7 @@ _MOST_LABELS = 40
 
 # The legend below the picture, in px.
 _LEGEND = 22.0
+_LEAST_FILL = 2.5  # of a bar that has anything, so that it is seen [px]
 _SAMPLE_WIDE, _SAMPLE_HIGH = 10.0, 13.0
 
 _FRAMED = 4.0  # px; bars as wide as this get a frame when they change
@@ -347,7 +348,7 @@ def bar_layers(stage: Stage, states: CellStates, group: StepGroup | None) -> dic
         written = written_cells(show, group).ravel()
     filled = np.array([share[cells].mean() for cells in bars.cells])
     changed = np.array([written[cells].any() for cells in bars.cells])
-    height = bars.full * filled
+    height = np.where(filled > 0, np.maximum(bars.full * filled, _LEAST_FILL), 0.0)
     framed = np.flatnonzero(changed & (bars.w >= _FRAMED))
     numbered = numbered_bars(stage, changed)
     corner = 1.5
@@ -635,10 +636,16 @@ def legend_layers(stage: Stage) -> dict[str, Layer]:
     """Return a line below the picture that says what a full bar, a pale bar, its number and a plate mean."""
     show = stage.show
     words = [text("live.stepper.key_changed"), text("live.stepper.key_kept")]
+    samples = ["", ""]
     if stage.places.bars.numbered.any():
         words.append(text("live.stepper.key_number"))
+        samples.append("3")
+    if stage.places.note:
+        words.append(stage.places.note)
+        samples.append("8")
     plates = show.adds and show.rows == 1
-    words.append(text("live.stepper.key_sum" if plates else "live.stepper.key_plate"))
+    short = "_short" if stage.places.note else ""
+    words.append(text("live.stepper.key_sum" if plates else f"live.stepper.key_plate{short}"))
     wide = np.full(len(words), _SAMPLE_WIDE)
     wide[-1] = _PACKET_WIDTH
     room = wide + 5 + 6.0 * np.array([len(each) for each in words]) + 14
@@ -675,7 +682,12 @@ def legend_layers(stage: Stage) -> dict[str, Layer]:
             texts=["3"],
         ),
         "key_number": texts(
-            x[2:-1] + _SAMPLE_WIDE / 2, y, ["3"] * (len(words) - 3), align=1.0, size=11.0
+            x[2:-1] + _SAMPLE_WIDE / 2,
+            y,
+            samples[2:],
+            align=1.0,
+            bold=np.array([float(sample == "8") for sample in samples[2:]]),
+            size=11.0,
         ),
         "key_words": texts(x + wide + 5, y, words, size=11.0, colour=COLOUR["soft"]),
     }
@@ -849,7 +861,6 @@ def side_panel(stage: Stage, step: int) -> Scene:
         "sends": texts(40.0, at, sends, bold=current, colour=ink),
         "further": texts(40.0, y[more], words, colour=COLOUR["soft"]),
         "gets": texts(_LIST_WIDTH - 12, at, gets, align=2.0, bold=current, colour=ink),
-        "note": texts(16.0, [HIGH - 10], [stage.places.note], size=11.0, colour=COLOUR["soft"]),
     }
     return Scene("", layers=layers, height=HIGH, width=_LIST_WIDTH)
 

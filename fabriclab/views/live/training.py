@@ -63,6 +63,7 @@ _END_CENTRED = (
 )
 _MOST_SLOW = 16  # greatest factor of a slow rank
 _FACTORS = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, float(_MOST_SLOW))  # of the curve of times
+_DIGIT, _DIGITS_APART = 7.0, 6.0  # width of a digit in a bar, and the room beside all of them [px]
 _PICTURE = 560.0  # width of a picture with a panel beside it [px]
 
 # Overlap: a strip for each way to schedule, with two lanes; and the same again, magnified. [px]
@@ -160,12 +161,15 @@ def numbers_in_kind(labels: NDArray[np.int32], group: int) -> Ints:
 
 
 def numbered_bars(bars: Layer, numbers: Ints) -> Layer:
-    """Return bars with numbers in them."""
+    """Return bars with numbers in them, where there is room on both sides of a number."""
     fields = bars.fields
     names = [f"{name} {number}" for name, number in zip(fields["names"], numbers, strict=True)]
     more = {
         "ink": ink_on(fields["colour"]),
-        "texts": [f"{number}" for number in numbers],
+        "texts": [
+            f"{number}" if wide > _DIGIT * len(f"{number}") + _DIGITS_APART else ""
+            for number, wide in zip(numbers, np.asarray(fields["w"]).tolist(), strict=True)
+        ],
         "names": names,
     }
     return Layer("boxes", {**fields, **more})
@@ -507,7 +511,8 @@ def overlap_scene(job: Case, priority: bool | str, bucket: float, start: float, 
         size=job.dp_gradients / buckets,
         way=spoken(way),
         took=total,
-        hidden=hidden,
+        hidden=hidden / total,
+        over=text(f"live.overlap.under_{'both' if schedules[0] else 'backward'}"),
         waits=exposed,
     )
     if priority == "both":
@@ -515,7 +520,16 @@ def overlap_scene(job: Case, priority: bool | str, bucket: float, start: float, 
         said = f"{both} {said}"
     layers, height = strip_layers(strips)
     side = overlap_panel(job, strips, buckets, start * 1e-6, way, height)
-    return Scene(said, strip_table(strips), layers, height, alt=said, width=_PICTURE, side=side)
+    return Scene(
+        said,
+        strip_table(strips),
+        layers,
+        height,
+        alt=said,
+        width=_PICTURE,
+        side=side,
+        hint=text("live.overlap.hint"),
+    )
 
 
 def strip_table(strips: list[Strip]) -> Table:
@@ -574,8 +588,13 @@ def time_layers(
         ticks = ticks[::2]
     if len(ticks) > 8:
         ticks = ticks[::3]
-    drawn = tick_layers(ticks, partial(strip_x, span), units.format_time, (top, bottom), True)
+    drawn = tick_layers(ticks, partial(strip_x, span), in_seconds, (top, bottom), True)
     return {f"{prefix}{name}": layer for name, layer in drawn.items()}
+
+
+def in_seconds(time: float) -> str:
+    """Return a tick of a time axis in seconds, the unit of all other times of the picture."""
+    return f"{time:.3g} s"
 
 
 def strip_x(span: tuple[float, float], time: Any) -> Floats:
@@ -702,6 +721,10 @@ def overlap_panel(
             exposed_times(job, latency, way),
         )
     ]
+    if len(strips) == 1 and strips[0].name == text("live.overlap.priority"):
+        # Its dot lies beside the curve, which is that of a barrier.
+        here = np.array([job.dp_gradients / buckets]), np.array([strips[0].exposed])
+        curves.append(Curve(strips[0].name, *here, COLOUR["ink"], shape=0.0, joined=False))
     spots = [
         Spot(job.dp_gradients / buckets, strip.exposed, words, shape=shape)
         for strip, words, shape in zip(strips, spot_words(strips), (0.0, 1.0), strict=False)
@@ -712,7 +735,7 @@ def overlap_panel(
         curves,
         spots,
         show_x=units.format_size,
-        show_y=lambda value: f"{value:g} s",
+        show_y=in_seconds,
         log_x=True,
         height=height,
     )
@@ -722,9 +745,7 @@ def spot_words(strips: list[Strip]) -> list[str]:
     """Return what is written beside the present state of each strip: its mark, if there are two, time and name."""
     times = [f"{strip.exposed:.3f} s" for strip in strips]
     if len(strips) == 1:
-        by_priority = strips[0].name == text("live.overlap.priority")
-        # A dot by priority lies beside the curve, which is that of a barrier.
-        return [f"{times[0]} {strips[0].name}" if by_priority else times[0]]
+        return times
     names = [text("live.overlap.short_barrier"), text("live.overlap.short_priority")]
     return [f"{mark} {time} {name}" for mark, time, name in zip("●○", times, names, strict=True)]
 
@@ -955,10 +976,15 @@ def marked_lane(lanes: Layer, rank: int) -> Layer:
 
 
 def end_line(bars: Layer, end: float) -> Layer:
-    """Return a dashed line at ``end`` [px], down to the foot of the bars."""
+    """Return a dashed line at ``end`` [px], down to the foot of the bars; it cuts a gap into those behind it."""
     foot = float(np.max(bars.fields["y"] + bars.fields["h"]))
     path = np.array([[end, 22.0], [end, foot + 4]])
-    return lines([path], width=1.5, dash=1.0, colour=COLOUR["ink"])
+    return lines(
+        [path, path],
+        width=np.array([4.5, 1.5]),
+        dash=np.array([0.0, 1.0]),
+        colour=np.array([COLOUR["paper"], COLOUR["ink"]]),
+    )
 
 
 def end_name(before: float, end: float) -> Layer:
@@ -974,12 +1000,12 @@ def delay_scale(row: float, latest: float) -> dict[str, Layer]:
     late = text("live.straggler.late")
     longest = text("live.straggler.latest", time=latest)
     return {
-        "scale": scale(row, left=74.0)["scale"],
+        "scale": scale(row, left=114.0)["scale"],
         "idle": boxes(74.0, row, 26.0, 12.0, round=2.0, colour=COLOUR["hair"]),
         "ends": texts_at(
             (68.0, row + 6, on_time, 2),
-            (138.0, row + 6, late, 2),
-            (350.0, row + 6, longest, 0),
+            (178.0, row + 6, late, 2),
+            (390.0, row + 6, longest, 0),
         ),
     }
 

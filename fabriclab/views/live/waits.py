@@ -524,10 +524,15 @@ def worker_times(workers: int, jitter: float, step: int) -> WorkerTimes:
     return WorkerTimes(np.maximum(draw.normal(1.0, jitter, workers), 0.0))
 
 
+def worker_numbers() -> Ints:
+    """Return numbers of workers from 1 to 1,024, close enough that a curve through their times has no corners."""
+    return np.unique(np.rint(np.exp2(np.arange(0, _DOUBLINGS + 0.1, 0.25)))).astype(np.int64)
+
+
 @lru_cache(maxsize=32)
 def mean_step_times(jitter: float) -> Floats:
-    """Return the mean time of 100 steps for 1, 2, 4 ... 1,024 workers [s]."""
-    numbers = 2 ** np.arange(_DOUBLINGS + 1)
+    """Return the mean time of 100 steps for each of `worker_numbers` [s]."""
+    numbers = worker_numbers()
     times = [worker_times(int(numbers[-1]), jitter, step).seconds for step in range(_STEPS)]
     longest_so_far = np.maximum.accumulate(np.array(times), axis=1)  # (steps, workers)
     return np.asarray(longest_so_far.mean(axis=0)[numbers - 1])
@@ -606,13 +611,13 @@ def slowest_scene(workers: int, jitter: float, step: int) -> Scene:
         "numbers": numbers_below,
         "below": texts(_WORKERS_LEFT, _WORKERS_FOOT + 34, below, colour=COLOUR["soft"]),
     }
-    numbers = np.exp2(np.arange(_DOUBLINGS + 1, dtype=np.float64))
+    numbers = worker_numbers().astype(np.float64)
     means = mean_step_times(float(jitter))
     side = curve_panel(
         text("live.slowest.panel"),
         text("live.slowest.workers"),
-        [Curve("", numbers, means)],
-        [Spot(workers, found.step, text("live.slowest.spot", step=step))],
+        [Curve(text("live.slowest.mean", n=_STEPS), numbers, means)],
+        [Spot(workers, found.step, text("live.slowest.spot", step=step, time=found.step))],
         show_x=lambda value: f"{value:,.0f}",
         show_y=lambda value: f"{value:g} s",
         ticks_x=np.array([1.0, 8.0, 64.0, 1024.0]),

@@ -79,6 +79,11 @@ _SEEDS_TICKS = 9  # at most so many bars have a name below
 # A picture with a panel beside it, in px.
 _HALL_WIDTH = 604.0
 _SIDE_WIDTH = 276.0
+_FEWEST_FLOWS = 2  # an axis of flows ends there at least
+_TWO_TIERS, _MARGIN_LINE = (
+    4,
+    15.0,
+)  # lines of words beside two tiers of cables, and from one to the next [px]
 _NAME_ROOM = 13.0  # from a dot to its name
 _SHORT = 40.0  # a link between two boxes that has no room for its number
 _BESIDE = 8.0  # from such a link to its number
@@ -114,7 +119,11 @@ def paths(
     routings : tuple of str
         Routings to offer: those of `fabriclab.routing.names` that work on the fabric.
     """
-    ranks = Slider(0, fabric.n_ranks - 1)
+    kind = end_kind(fabric)
+    ends = [
+        Slider(0, fabric.n_ranks - 1, label=text(f"live.paths.{end}", kind=kind))
+        for end in ("from", "to")
+    ]
     arguments = {
         "fabric": fabric,
         "source": source,
@@ -123,12 +132,20 @@ def paths(
         "routings": routings,
     }
     controls: dict[str, Control] = {
-        "source": ranks,
-        "target": ranks,
+        "source": ends[0],
+        "target": ends[1],
         "routing": Choice(routings, names=tuple(map(routing_name, routings))),
     }
     scene = partial(paths_scene, fabric, routings)
     return live_view("paths", arguments, scene, controls)
+
+
+def end_kind(fabric: Fabric) -> str:
+    """Return what the ends of routes are called: "host" if rank 3 is named host 3, and so on, else "rank"."""
+    names = spoken_names(fabric)
+    kind = names[int(fabric.endpoint[0])].split()[0]
+    is_plain = all(names[node] == f"{kind} {i}" for i, node in enumerate(fabric.endpoint.tolist()))
+    return kind if is_plain and not is_direct(fabric) else text("trace.rank")
 
 
 def paths_scene(
@@ -770,7 +787,8 @@ def placement_scene(
     # The row of cables stands in the order of the spines at their other ends.
     cables = cables[np.argsort(others[cables], kind="stable")]
     side = cable_bars(fabric, cables, flows[cables], drawn.height, is_up=is_up)
-    layers = {**drawn.layers, **marked(drawn, spoken_names(fabric)[leaf])}
+    in_use = int(np.count_nonzero(np.maximum(flows[up], flows[up ^ 1]) > 0))
+    layers = {**drawn.layers, **marked(drawn, spoken_names(fabric)[leaf]), **used(drawn, in_use)}
     return replace(drawn, layers=layers, side=side)
 
 
@@ -792,6 +810,21 @@ def marked(drawn: Scene, name: str) -> dict[str, Layer]:
     return {"fullest": frame, "fullest name": label}
 
 
+def used(drawn: Scene, in_use: int) -> dict[str, Layer]:
+    """Return how many cables between leaves and spines carry anything, below their number and rate.
+
+    A line of the picture is as full as its fullest cable, so it does not show how many others stand idle.
+    """
+    margin = drawn.layers["margins"].fields
+    right = np.max(margin["x"])
+    lines_of_words = np.sort(margin["y"][margin["x"] == right])
+    if lines_of_words.size != _TWO_TIERS:  # one that is open, or of three tiers
+        return {}
+    words = text("live.placement.in_use", n=in_use)
+    below = lines_of_words[1] + _MARGIN_LINE
+    return {"in use": texts([right], below, [words])}
+
+
 def cable_bars(fabric: Fabric, links: Ints, flows: Floats, height: float, *, is_up: bool) -> Scene:
     """Return a panel with a bar for each of some links of one leaf, as high as it has flows; the fullest is in ink.
 
@@ -809,7 +842,7 @@ def cable_bars(fabric: Fabric, links: Ints, flows: Floats, height: float, *, is_
         title = text("live.placement.cables_down", leaf=targets[0])
         below = text("live.placement.below_down", n=links.size, a=others[0], b=others[-1])
     left, right, top, foot = 40.0, _SIDE_WIDTH - 18, 66.0, height - 62
-    highest = int(common_ends("flows", 0, max(4, int(np.ceil(flows.max()))))[1])
+    highest = int(common_ends("flows", 0, max(_FEWEST_FLOWS, int(np.ceil(flows.max()))))[1])
     unit = (foot - top) / highest  # [px]
     step = (right - left) / links.size
     fullest = int(np.argmax(flows))
@@ -953,7 +986,7 @@ def ring_panel(fabric: Fabric, wiring: str, ring: Ints, *, is_first: bool) -> Sc
     ways = [path[::-1] if back else path for path, back in zip(paths, cables.back, strict=True)]
 
     lit = cables.fullest > 0
-    width = np.where(lit, 1.5 + 1.5 * np.minimum(cables.fullest, 1.0), link_width(0.0))
+    width = np.where(lit, 1.5 + 0.5 * np.minimum(cables.fullest, 1.0), link_width(0.0))
     ends = zip(cables.a, cables.b, strict=True)
     prefix = "" if is_first else "right "
     layers = {

@@ -514,7 +514,7 @@ def live_view(
         ):
             fixed[key] = control.check(arguments[key], key)
         else:
-            shown[key] = replace(control, label=label_of(name, key))
+            shown[key] = replace(control, label=control.label or label_of(name, key))
     return Live(
         line_of_code(name, arguments, set_by_hand=(*controls, *hidden), held=held),
         scene,
