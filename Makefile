@@ -40,7 +40,8 @@ EXECUTED := FABRICLAB_EXECUTED="$(CURDIR)/build/executed"
 NBVAL = rm -f "$(PROGRESS)"; $(EXECUTED) FABRICLAB_REVEAL=1 FABRICLAB_PROGRESS="$(PROGRESS)" \
   PYTHONPATH="$(CURDIR)/tests/guard:$(CURDIR)/tests:$(CURDIR)/tools" \
   $(PY) -m pytest -p no:cacheprovider -p support.nbval_runs --nbval-lax --nbval-cell-timeout=120
-UNIT = $(EXECUTED) $(PY) -m pytest -n $(JOBS) --dist worksteal --doctest-modules tests fabriclab -m
+# Examples in docstrings are tests, too; only the files that have some are read.
+UNIT = $(EXECUTED) $(PY) -m pytest -n $(JOBS) --dist worksteal --doctest-modules tests $(shell grep -rl --include='*.py' '>>> ' fabriclab) -m
 # Tests that time something are marked alone and run with nothing beside them. Only their files are read.
 TIMED = $(EXECUTED) $(PY) -m pytest $(shell grep -rl --include='test_*.py' 'mark\.alone' tests) -m
 # A check starts hundreds of Python processes, kernels and judges among them. Where the machine forbids Python to keep
