@@ -40,7 +40,8 @@ EXECUTED := FABRICLAB_EXECUTED="$(CURDIR)/build/executed"
 NBVAL = rm -f "$(PROGRESS)"; $(EXECUTED) FABRICLAB_REVEAL=1 FABRICLAB_PROGRESS="$(PROGRESS)" \
   PYTHONPATH="$(CURDIR)/tests/guard:$(CURDIR)/tests:$(CURDIR)/tools" \
   $(PY) -m pytest -p no:cacheprovider -p support.nbval_runs --nbval-lax --nbval-cell-timeout=120
-UNIT = $(EXECUTED) $(PY) -m pytest -n $(JOBS) --dist worksteal --doctest-modules tests fabriclab -m
+# Examples in docstrings are tests, too; only the files that have some are read.
+UNIT = $(EXECUTED) $(PY) -m pytest -n $(JOBS) --dist worksteal --doctest-modules tests $(shell grep -rl --include='*.py' '>>> ' fabriclab) -m
 # Tests that time something are marked alone and run with nothing beside them. Only their files are read.
 TIMED = $(EXECUTED) $(PY) -m pytest $(shell grep -rl --include='test_*.py' 'mark\.alone' tests) -m
 # A check starts hundreds of Python processes, kernels and judges among them. Where the machine forbids Python to keep
@@ -75,9 +76,9 @@ ifneq ($(WORK),notebooks)
 	@progress=fabriclab-progress.json; [ -e $(WORK)/$$progress ] || [ ! -e notebooks/$$progress ] || cp notebooks/$$progress $(WORK)/
 endif
 
-test: lint notebooks unit
+test: lint-and-notebooks unit
 
-test-all: lint notebooks deep
+test-all: lint-and-notebooks deep
 
 # Every check goes on after one that fails, and the page at the end has a line for each. STEPS= chooses some by name,
 # RESUME=1 keeps the green lines of the same commit.
@@ -132,8 +133,21 @@ site: $(VENV)/.site
 	@PYTHONPATH="$(CURDIR):$(CURDIR)/tools" $(PY) -m website.build --jobs $(JOBS) $(if $(KEPT),--kept $(KEPT)) $(if $(ONLY),--only $(ONLY))
 
 notebooks: $(VENV)/.dev
+	@$(MAKE) --no-print-directory notebooks-beside
+	@$(MAKE) --no-print-directory notebooks-alone
+
+# mypy takes half a minute of a single core, so lint runs beside the notebooks that measure nothing.
+.PHONY: lint-and-notebooks notebooks-beside notebooks-alone
+lint-and-notebooks: $(VENV)/.dev
+	@$(MAKE) --no-print-directory -j2 lint notebooks-beside
+	@$(MAKE) --no-print-directory notebooks-alone
+
+notebooks-beside: $(VENV)/.dev
 	@mkdir -p build
 	$(if $(BESIDE),$(NBVAL) -n $(JOBS) --dist loadfile $(BESIDE))
+
+notebooks-alone: $(VENV)/.dev
+	@mkdir -p build
 	$(if $(ALONE),$(NBVAL) $(ALONE))
 
 # The environment: made once, filled again only when what it is made from has changed.

@@ -18,6 +18,8 @@ __all__ = [
     "forget",
     "get",
     "info",
+    "known",
+    "load",
     "names",
     "register",
 ]
@@ -110,16 +112,29 @@ def _list_folder(kind: str) -> dict[str, Callable[..., Any]]:
     """Return all variants of a kind, after importing every file of its folder once."""
     kind = units.choice(kind, "kind", FOLDERS)
     if kind not in _listed:
-        package = importlib.import_module(FOLDERS[kind])
-        for module in pkgutil.walk_packages(package.__path__, f"{FOLDERS[kind]}."):
-            importlib.import_module(module.name)
+        load(FOLDERS[kind])
         _listed.add(kind)
     return _found.setdefault(kind, {})
+
+
+def load(name: str) -> None:
+    """Import a package with every file in it, or a single module, so that its variants are known.
+
+    `get` and `info` then answer for these variants without the other files of the kind's folder.
+    """
+    package = importlib.import_module(name)
+    for module in pkgutil.walk_packages(getattr(package, "__path__", ()), f"{name}."):
+        importlib.import_module(module.name)
 
 
 def names(kind: str) -> tuple[str, ...]:
     """Return the sorted names of all variants of ``kind``."""
     return tuple(sorted(_list_folder(kind)))
+
+
+def known(kind: str) -> tuple[str, ...]:
+    """Return the sorted names of the variants of ``kind`` that have been registered so far; nothing is imported."""
+    return tuple(sorted(_found.get(kind, ())))
 
 
 def find(kind: str, name: str) -> str:
@@ -132,6 +147,9 @@ def find(kind: str, name: str) -> str:
     ValueError
         If there is no such variant; the error lists all names.
     """
+    table = _found.get(kind, {})
+    if isinstance(name, str) and name in table:
+        return name
     table = _list_folder(kind)
     registered = spelling.find(name, table)
     if registered is None:

@@ -1,5 +1,6 @@
 """What all tests share: no network, the same examples on every run."""
 
+import gc
 import importlib.util
 import json
 import os
@@ -7,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,6 +30,29 @@ _fresh = {**_common, "derandomize": False, "print_blob": True}
 settings.register_profile("deep", max_examples=400, **_fresh)
 settings.register_profile("release", max_examples=2000, **_fresh)
 settings.load_profile("ci")
+
+
+# Each worker of a test run collects all tests. Neither of these changes what is collected or run.
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Look for no garbage while tests are collected, nor ever after among what was collected: all of it stays."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path):
+    """Look for examples in no file without any."""
+    collectors = yield
+    if file_path.suffix != ".py" or b">>> " in file_path.read_bytes():
+        return collectors
+    return [collector for collector in collectors if not isinstance(collector, DoctestModule)]
 
 
 @pytest.fixture(scope="session")

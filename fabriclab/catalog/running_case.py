@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Self
 
 import numpy as np
@@ -205,12 +205,18 @@ def case(**changes: float | str) -> Case:
     >>> case().gpus, case(nic_rate="200 Gb/s").nic_rate
     (1024, 25000000000.0)
     """
+    return _unchanged().replace(**changes) if changes else _unchanged()
+
+
+@cache  # no case can be changed, so all who ask get the same one, with what was derived from it
+def _unchanged() -> Case:
+    """Return the running case as the table has it."""
     given = {}
     for row in data_rows("case"):
         if row["kind"] != "derived":
             columns = {**row, "id": "case", "name": _NAME, "attribute": row["key"]}
             given[row["key"]] = Spec.from_row(columns)
-    return Case(given).replace(**changes)
+    return Case(given).replace()
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)

@@ -5,6 +5,7 @@ The payload share of a PCIe link is computed from packet sizes and from the smal
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -270,8 +271,16 @@ class Server:
         The parts crossed leave out the ports of GPUs and include the node that a drive or CXL memory is attached to.
         The latency is a sum over the parts, in which a root complex counts as a switch.
         """
+        return self._along(a, b, _route(self.fabric, a.node, *via, b.node))
+
+    def walks(self, pairs: Sequence[tuple[End, End]]) -> list[Walk]:
+        """Return a route between the two ends of each pair, as `walk` does; all are looked for together."""
+        links = _routes(self.fabric, [(a.node, b.node) for a, b in pairs])
+        return [self._along(a, b, link) for (a, b), link in zip(pairs, links, strict=True)]
+
+    def _along(self, a: End, b: End, link: NDArray[np.int64]) -> Walk:
+        """Return the route between two ends over some links."""
         fabric = self.fabric
-        link = _route(fabric, a.node, *via, b.node)
         nodes = [a.node, *fabric.target[link]]
         if a.kind not in ("nvme", "cxl"):  # the node is the end itself
             nodes = nodes[1:]
@@ -425,3 +434,15 @@ def _route(fabric: Fabric, *nodes: int) -> NDArray[np.int64]:
     """Return the links of a route through some nodes that avoids links between GPUs."""
     legs = Flows.make(nodes[:-1], nodes[1:], 1.0)
     return routing.route(_halves(fabric).without_gpu_links, legs).link.astype(np.int64)
+
+
+def _routes(fabric: Fabric, pairs: Sequence[tuple[int, int]]) -> list[NDArray[np.int64]]:
+    """Return the links of a route between the nodes of each pair, as `_route` does, all looked for together."""
+    if not pairs:
+        return []
+    sources, targets = zip(*pairs, strict=True)
+    routes = routing.route(_halves(fabric).without_gpu_links, Flows.make(sources, targets, 1.0))
+    links = [np.zeros(0, np.int64) for _ in pairs]  # of a node to itself there is no route
+    for row, pair in enumerate(routes.flow):
+        links[pair] = routes.link[routes.ptr[row] : routes.ptr[row + 1]].astype(np.int64)
+    return links

@@ -11,7 +11,7 @@ import numpy as np
 
 from fabriclab import spelling, units
 from fabriclab.core import Fabric, as_html
-from fabriclab.gpudirect.copies import End, Server
+from fabriclab.gpudirect.copies import End, Server, Walk
 from fabriclab.importers import Line, Scan, Source, Unread, open_whole
 
 # From near to far, with NV (NVLink) before all PCIe paths. Drivers before 2018 wrote SOC for SYS.
@@ -134,22 +134,25 @@ def topo(fabric: Fabric) -> Topology:
         for i in range(int(np.sum(number_of_server == 0))):
             ends.append(server.end(f"{kind} {i}"))
 
-    cells = []
-    for a in ends:
-        cells.append(tuple(_relation(server, a, b) for b in ends))
+    # The class is the same in either order: each pair is looked at once, from the node with the lower number.
+    in_order = sorted(ends, key=lambda end: end.node)
+    relation: dict[tuple[str, str], str] = {}
+    over_pcie: list[tuple[End, End]] = []
+    for a, b in itertools.combinations_with_replacement(in_order, 2):
+        ports = _nvlink_ports(fabric, a, b)
+        if ports:
+            relation[a.name, b.name] = relation[b.name, a.name] = f"NV{ports}"
+        else:
+            over_pcie.append((a, b))
+    for (a, b), route in zip(over_pcie, server.walks(over_pcie), strict=True):
+        relation[a.name, b.name] = relation[b.name, a.name] = _class_of(server, route)
+    cells = tuple(tuple(relation[a.name, b.name] for b in ends) for a in ends)
     names = tuple(end.name.upper().replace(" ", "") for end in ends)
-    return Topology(names, tuple(cells))
+    return Topology(names, cells)
 
 
-def _relation(server: Server, a: End, b: End) -> str:
-    """Return the class of the path between two ends, the same in either order."""
-    if a.node > b.node:
-        a, b = b, a
-    ports = _nvlink_ports(server.fabric, a, b)
-    if ports:
-        return f"NV{ports}"
-
-    route = server.walk(a, b)
+def _class_of(server: Server, route: Walk) -> str:
+    """Return the class of a path that does not cross NVLink."""
     passed = " ".join(route.over[1:-1])
     media = [server.fabric.media[medium] for medium in server.fabric.medium[route.link]]
     if passed.count("cpu") > 1 or "c2c" in media:

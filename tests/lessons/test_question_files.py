@@ -3,6 +3,8 @@
 import ast
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -40,8 +42,9 @@ def own_file(tmp_path, monkeypatch):
 
 def clear():
     """Forget what was read."""
-    of_files = (files.load, files._of_the_course, files._names_of_the_course, files._misconceptions)
-    for cached in (*of_files, questions, predictions, judges.questions):
+    for forget in files._caches:
+        forget()
+    for cached in (files._of_the_course, files._names_of_the_course, questions, predictions):
         cached.cache_clear()
 
 
@@ -199,7 +202,32 @@ def test_each_question_keeps_the_sentence_about_its_own_mistake(folder):
 def test_an_entry_of_an_exercise_that_is_missing_is_told(folder):
     edit(folder, "exercise4", "[ex4-b]", "[ex4-x]")
     with pytest.raises(ValueError, match=r"ex4-b has a judge and no entry in .*exercise4\.toml"):
-        judges.questions()
+        judges.find("ex4-a")
+
+
+def test_an_entry_of_an_exercise_without_a_judge_is_told(folder):
+    added = (folder / "exercise4.toml").read_text(encoding="utf-8").partition("[ex4-a]")[2]
+    file = folder / "exercise4.toml"
+    file.write_text(f"{file.read_text('utf-8')}\n[ex4-x]{added.partition('[ex4-')[0]}", "utf-8")
+    with pytest.raises(ValueError, match="unknown question 'ex4-x'"):
+        judges.find("ex4-a")
+
+
+def test_a_question_is_found_without_the_judges_and_files_of_others():
+    code = """
+import sys
+import fabriclab as fl
+from fabriclab.course import judges
+from fabriclab.course.questions import files
+fl.check("31-ring-bytes")
+print("files", files.load.cache_info().currsize)
+judges.find("ex4-a")
+print(*sorted(name for name in sys.modules if name.startswith("fabriclab.course.judges.exercise")))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    read, loaded, _ = done.stdout.split("\n")
+    assert int(read.split()[1]) < 10, read  # that of the lesson, and those of exercises
+    assert {name.split(".")[3] for name in loaded.split()} == {"exercise4"}
 
 
 # All of it is used ---------------------------------------------------------------------------------------------------

@@ -143,11 +143,15 @@ def with_units(doc):
         )
 
 
+@functools.cache  # by the worker that runs these tests; the others only import this file
 def documented():
     """Return name of a function of the library -> where it stands, its parameters in turn, and those with a unit."""
     out = {}
     for path in sorted((ROOT / "fabriclab").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        code = path.read_text(encoding="utf-8")
+        if "Parameters\n" not in code:
+            continue
+        for node in ast.walk(ast.parse(code)):
             if isinstance(node, ast.ClassDef | ast.FunctionDef) and "Parameters\n" in (
                 doc := ast.get_docstring(node) or ""
             ):
@@ -158,9 +162,6 @@ def documented():
                 )
                 out.setdefault(node.name, []).append(found)
     return out
-
-
-UNITS_OF = documented()
 
 
 def called(node):
@@ -294,7 +295,7 @@ def bound(tree):
             first = getattr(node.args[0], "value", None) if node.args else None
             # build("torus", ...)
             of_family = name in ("build", "simulate") and isinstance(first, str)
-            for where, names, told in UNITS_OF.get(first if of_family else name, []):
+            for where, names, told in documented().get(first if of_family else name, []):
                 if (
                     of_family or brought.get(name, "fabriclab") in where
                 ):  # not another of the same name

@@ -363,9 +363,8 @@ def _with_data(book: Book, key: str, student: str) -> Book:
         for n, cell in enumerate(book["cells"])
     }
     for name in sorted({exercise(id) for id in judges.questions() if id in ids}):
-        modules = sorted(
-            {q.judge.__module__ for id, q in judges.questions().items() if exercise(id) == name}
-        )
+        asked = [judges.find(id) for id in judges.questions() if exercise(id) == name]
+        modules = sorted({question.judge.__module__ for question in asked})
         hooks = (getattr(importlib.import_module(module), "release", None) for module in modules)
         numbers = {
             word: value for hook in hooks if hook for word, value in hook(key, student).items()

@@ -188,7 +188,8 @@ def chosen(student: str, held: Held, due: Sequence[str], setups: Mapping[str, st
     """
     books = dict[str, Submission]()
     notes = list[str]()
-    asked = [question for question in judges.questions().values() if exercise(question.id) in due]
+    known = judges.questions()
+    asked = [known[id] for id in known if exercise(id) in due]
     for name in due:
         ids = {question.id for question in asked if exercise(question.id) == name}
         having = {file: book for file, book in held.items() if _has_any(ids, book)}

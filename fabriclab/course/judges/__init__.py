@@ -7,7 +7,7 @@ which it draws its cases. Nothing that a learner returns makes it raise.
 import contextlib
 import functools
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
@@ -30,6 +30,7 @@ __all__ = [
     "TriedCase",
     "Unanswered",
     "Verdict",
+    "check_of",
     "draw",
     "example",
     "exercise",
@@ -147,14 +148,53 @@ class JudgedQuestion:
     words: files.Words = _NO_WORDS
 
 
+class _Questions(Mapping[str, JudgedQuestion]):
+    """All questions by id, of which the files tell; the judges of an exercise are loaded with its first question."""
+
+    def __init__(self) -> None:
+        """Read the ids."""
+        names = [
+            name for name in files.names() if name.startswith("exercise") or files.is_own(name)
+        ]
+        self._ids = tuple(sorted(id for name in names for id in _graded(name)))
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._ids
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._ids)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __getitem__(self, id: str) -> JudgedQuestion:
+        if id not in self._ids:
+            raise KeyError(id)
+        return _of_file(files.name_of(id))[id]
+
+
+def _graded(name: str) -> list[str]:
+    """Return the ids of the questions of an exercise that are graded, not those that are asked on the way."""
+    return [id for id, entry in files.entries(name).items() if "kind" not in entry]
+
+
 @files.cached
 def questions() -> Mapping[str, JudgedQuestion]:
     """Return all questions by id; words, functions and points come from their file, the judge from the registry."""
+    return _Questions()
+
+
+@files.cached
+def _of_file(name: str) -> Mapping[str, JudgedQuestion]:
+    """Return the questions of one exercise by id; judges of other exercises, and what they import, are not loaded."""
+    if not files.is_own(name):
+        registry.load(f"{__name__}.{name}")
+    judged = [id for id in registry.known("question") if files.name_of(id) == name]
     found = {}
-    for id in registry.names("question"):
-        entry = files.entries(files.name_of(id)).get(id)
+    for id in dict.fromkeys([*judged, *_graded(name)]):
+        entry = files.entries(name).get(id)
         if entry is None:
-            raise ValueError(text("check.no_entry", id=id, file=f"{files.name_of(id)}.toml"))
+            raise ValueError(text("check.no_entry", id=id, file=f"{name}.toml"))
         found[id] = JudgedQuestion(
             id=id,
             functions=tuple(entry["functions"]),
@@ -169,7 +209,7 @@ def questions() -> Mapping[str, JudgedQuestion]:
 def exercise(name: int | str) -> tuple[JudgedQuestion, ...]:
     """Return the questions of an exercise in their order, by its number or the name of an own exercise."""
     start = f"ex{name}-" if isinstance(name, int) else f"{name}-"
-    return tuple(q for q in questions().values() if q.id.startswith(start))
+    return tuple(questions()[id] for id in questions() if id.startswith(start))
 
 
 def find(id: str) -> JudgedQuestion:
@@ -179,6 +219,12 @@ def find(id: str) -> JudgedQuestion:
     if id not in questions():
         raise ValueError(text("check.unknown", id=id, known=", ".join(questions())))
     return questions()[id]
+
+
+def check_of(id: str) -> Callable[[Any], Any]:
+    """Return the judge of a question of a lesson that asks for a function; only that lesson's judges are loaded."""
+    registry.load(f"{__name__}.lessons.lesson{files.name_of(id)}")
+    return registry.get("check", id)
 
 
 def draw(key: str, id: str) -> Rng:

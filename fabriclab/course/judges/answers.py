@@ -7,12 +7,11 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from fabriclab.course.judges import Trace, Unanswered
+from fabriclab.course.judges import Trace, Unanswered, check_of
 from fabriclab.course.judges.shared.numbers import brief
 from fabriclab.course.questions import Question, misconception
 from fabriclab.course.shown import Answer, is_rounded, named_factor, parse_answer, quantity, unit_in
 from fabriclab.formulas import evaluate
-from fabriclab.registry import get
 from fabriclab.texts import fill, text
 
 _EXACT = 1e-9
@@ -94,7 +93,7 @@ def _tried(question: Question, answer: Any, given: Mapping[str, Any]) -> Verdict
     if not callable(answer):
         return Verdict(None, [text("function.kind", got=brief(answer))])
     try:
-        return Verdict(*get("check", question.id)(answer))
+        return Verdict(*check_of(question.id)(answer))
     except Unanswered as error:
         return Verdict(None, [error.said])
 

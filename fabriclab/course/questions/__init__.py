@@ -127,26 +127,34 @@ def _read(written: str) -> tuple[float, str]:
 @functools.cache
 def questions() -> Mapping[str, Question]:
     """Return all questions of lessons by id, in the order of lessons."""
-    found = {}
+    found: dict[str, Question] = {}
     for name in files.names():
-        head = files.load(name)
-        if "lesson" in head:
-            for id, entry in files.entries(name).items():
-                core = id not in head.get("further", ())
-                found[id] = _question(id, head["lesson"], entry, core=core)
+        if "lesson" in files.load(name):
+            found |= _of_file(name)
     return found
 
 
 @files.cached
 def asides() -> Mapping[str, Question]:
     """Return the questions that exercises ask on the way and that are not graded, by id."""
-    found = {}
+    found: dict[str, Question] = {}
     for name in files.names():
-        head = files.load(name)
-        if "exercise" in head:
-            for id, entry in files.entries(name).items():
-                if "kind" in entry:
-                    found[id] = _question(id, name, entry, core=True)
+        if "exercise" in files.load(name):
+            found |= _of_file(name)
+    return found
+
+
+@files.cached
+def _of_file(name: str) -> Mapping[str, Question]:
+    """Return the questions of a lesson, or those that an exercise asks on the way, by id; no other file is read."""
+    head = files.load(name)
+    found = {}
+    for id, entry in files.entries(name).items():
+        if "lesson" in head:
+            core = id not in head.get("further", ())
+            found[id] = _question(id, head["lesson"], entry, core=core)
+        elif "kind" in entry:
+            found[id] = _question(id, name, entry, core=True)
     return found
 
 
@@ -170,11 +178,10 @@ def _question(id: str, lesson: str, entry: Mapping[str, Any], *, core: bool) -> 
 
 def find(id: str) -> Question:
     """Return the question ``id``, of a lesson or an aside; the error for an unknown id lists the ids of its lesson."""
-    if id in asides():
-        return asides()[id]
-    if id not in questions():
+    near = _of_file(files.name_of(id))
+    if id not in near:
         raise unknown(id, questions())
-    return questions()[id]
+    return near[id]
 
 
 def unknown(id: str, known: Iterable[str]) -> InputRefused:
