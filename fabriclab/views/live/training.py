@@ -29,7 +29,6 @@ from fabriclab.views.scene import (
     Layer,
     Scene,
     boxes,
-    ink_on,
     lines,
     scale,
     shade,
@@ -64,6 +63,8 @@ _END_CENTRED = (
 _MOST_SLOW = 16  # greatest factor of a slow rank
 _FACTORS = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, float(_MOST_SLOW))  # of the curve of times
 _PICTURE = 560.0  # width of a picture with a panel beside it [px]
+
+_SCALE_LEFT = 168.0  # of the scale of delays, so that its words stand before it [px]
 
 # Overlap: a strip for each way to schedule, with two lanes; and the same again, magnified. [px]
 _STRIP_LEFT = 112.0
@@ -137,7 +138,9 @@ def computations_scene(run: PatternRun, lane: str, group: int) -> Scene:
         "idle": idle_of(drawn.layers["bars"], np.unique(drawn.layers["bars"].fields["y"])),
         **drawn.layers,
         **timelines.named_samples(words, np.array(colours)),
-        "bars": numbered_bars(drawn.layers["bars"], numbers),
+        "bars": timelines.with_numbers(
+            drawn.layers["bars"], [f"{number}" for number in numbers.tolist()]
+        ),
     }
     columns = {
         lane: flows.source,
@@ -157,18 +160,6 @@ def numbers_in_kind(labels: NDArray[np.int32], group: int) -> Ints:
     first = np.searchsorted(labels, labels)  # (C,) index of the first of its kind
     numbers: Ints = (np.arange(labels.size) - first) // group + 1
     return numbers
-
-
-def numbered_bars(bars: Layer, numbers: Ints) -> Layer:
-    """Return bars with numbers in them."""
-    fields = bars.fields
-    names = [f"{name} {number}" for name, number in zip(fields["names"], numbers, strict=True)]
-    more = {
-        "ink": ink_on(fields["colour"]),
-        "texts": [f"{number}" for number in numbers],
-        "names": names,
-    }
-    return Layer("boxes", {**fields, **more})
 
 
 # Pipeline ---------------------------------------------------------------------------------------
@@ -972,14 +963,14 @@ def delay_scale(row: float, latest: float) -> dict[str, Layer]:
     """Return a scale of delays up to the ``latest`` [s], at a height of ``row`` [px], with grey for on time."""
     on_time = text("live.straggler.on_time")
     late = text("live.straggler.late")
-    longest = text("live.straggler.latest", time=latest)
+    longest = units.format_time(latest)
     return {
-        "scale": scale(row, left=74.0)["scale"],
+        "scale": scale(row, left=_SCALE_LEFT)["scale"],
         "idle": boxes(74.0, row, 26.0, 12.0, round=2.0, colour=COLOUR["hair"]),
         "ends": texts_at(
             (68.0, row + 6, on_time, 2),
-            (138.0, row + 6, late, 2),
-            (350.0, row + 6, longest, 0),
+            (_SCALE_LEFT + 64, row + 6, late, 2),
+            (_SCALE_LEFT + 276, row + 6, longest, 0),
         ),
     }
 
