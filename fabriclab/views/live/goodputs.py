@@ -178,16 +178,18 @@ def goodput_scene(gpus: int, interval: float, restart: float, overview: bool) ->
     here = state_of(gpus, interval, restart)
     said = goodput_words(here)
     side = None
+    ends = (_ENDS[0], _ENDS[1] + _SIDE)  # the picture takes the room of the panel
     if overview:
+        ends = _ENDS
         side = Scene("", layers=size_layers(here), height=_HEIGHT, width=_SIDE)
     return Scene(
         said,
         goodput_table(here),
-        {**curve_layers(here), **bar_layers(here)},
+        {**curve_layers(here, ends), **bar_layers(here, ends)},
         _HEIGHT,
         alt=f"{said} {setting_words(here)}",
         hint=text("live.checkpoints.hint"),
-        width=_WIDTH,
+        width=ends[1] + _WIDTH - _ENDS[1],
         side=side,
     )
 
@@ -248,15 +250,15 @@ def goodput_table(here: State) -> Table:
 # Layers -----------------------------------------------------------------------------------------
 
 
-def curve_layers(here: State) -> dict[str, Layer]:
+def curve_layers(here: State, ends: tuple[float, float]) -> dict[str, Layer]:
     """Return goodput over the interval: the curve, the intervals that lose a point at most, the best one and this."""
-    to_x = log_axis(_SHORTEST, _LONGEST, *_ENDS)
+    to_x = log_axis(_SHORTEST, _LONGEST, *ends)
     to_y = log_axis(0, _FULL, _CURVES[1], _CURVES[0])
     curve = over_intervals(here.gpus, here.job.restart)
     short, long = (seconds / _MINUTE for seconds in here.job.within(_POINT))
     left, right = float(to_x(max(short, _SHORTEST))), float(to_x(min(long, _LONGEST)))
     grid = tick_layers(
-        np.array([0.0, 25.0, 50.0, 75.0, 100.0]), to_y, lambda share: f"{share:g} %", _ENDS, False
+        np.array([0.0, 25.0, 50.0, 75.0, 100.0]), to_y, lambda share: f"{share:g} %", ends, False
     )
     below = tick_layers(np.array(_TICKS), to_x, interval_words, (_CURVES[0], _CURVES[1] + 2), True)
     place = float(to_x(here.minutes))
@@ -313,7 +315,7 @@ def curve_layers(here: State) -> dict[str, Layer]:
             },
         ),
         "x name": texts(
-            _ENDS[1],
+            ends[1],
             _CURVES[1] + 30,
             [text("live.checkpoints.interval_axis")],
             align=2.0,
@@ -322,11 +324,11 @@ def curve_layers(here: State) -> dict[str, Layer]:
     }
 
 
-def bar_layers(here: State) -> dict[str, Layer]:
+def bar_layers(here: State, ends: tuple[float, float]) -> dict[str, Layer]:
     """Return the bar of the time of the job: work, checkpoints, lost work and restarts, with their names below."""
     shares = here.shares
-    left = _ENDS[0] + (_ENDS[1] - _ENDS[0]) * np.concatenate([[0.0], np.cumsum(shares)[:-1]])
-    wide = (_ENDS[1] - _ENDS[0]) * shares
+    left = ends[0] + (ends[1] - ends[0]) * np.concatenate([[0.0], np.cumsum(shares)[:-1]])
+    wide = (ends[1] - ends[0]) * shares
     # Work that is kept is plain grey, and what it costs stands out by its form: no hue of packets stands for time.
     colour = np.array([COLOUR["edge"], COLOUR["ink"], COLOUR["paper"], COLOUR["paper"]])
     hatch = np.array([0.0, 0.0, HATCHES.index("...."), HATCHES.index("////")])

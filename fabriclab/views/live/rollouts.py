@@ -51,12 +51,15 @@ class Change:
         Middle of each switch [px].
     bend : mapping of (str, str) to float
         How far the cable between two switches is bent down; straight unless given. [px]
+    room : (float, float)
+        Upper and lower end of what is drawn. [px]
     """
 
     old: Rules
     new: Rules
     place: Mapping[str, tuple[float, float]]
     bend: Mapping[tuple[str, str], float]
+    room: tuple[float, float]
 
     @property
     def cables(self) -> list[tuple[str, str]]:
@@ -80,6 +83,7 @@ _CHANGES = {
         new=updates.rules("s-c-b-a-d"),
         place={**_IN_ROW, "d": (510.0, 196.0)},
         bend={("c", "s"): -110.0, ("a", "d"): 110.0},
+        room=(68.0, 324.0),
     ),
     "drain": Change(
         old=updates.rules("s-a-d"),
@@ -92,6 +96,7 @@ _CHANGES = {
             "d": (510.0, 196.0),
         },
         bend={},
+        room=(40.0, 356.0),
     ),
 }
 
@@ -180,20 +185,31 @@ def rollout_scene(change: str, order: str, step: int, overview: bool) -> Scene:
     if overview:
         said += " " + overview_words(every)
     changed = order.split()[:step]
+    layers = {
+        **cable_layers(plan),
+        **rule_layers(plan, here),
+        **switch_layers(plan, here, order.split(), changed),
+    }
+    height = _HEIGHT
+    if not overview:  # no panel beside the picture is higher than it
+        top, foot = plan.room
+        layers = {name: moved_up(layer, top) for name, layer in layers.items()}
+        height = foot - top
     return Scene(
         said,
         order_table(every) if overview else rule_table(here, changed),
-        {
-            **cable_layers(plan),
-            **rule_layers(plan, here),
-            **switch_layers(plan, here, order.split(), changed),
-        },
-        _HEIGHT,
+        layers,
+        height,
         alt=f"{said} {setting_words(plan, here, order, changed)}",
         hint=hint_words(every if overview else {}),
         width=_WIDTH,
         side=order_scene(every, order, step) if overview else None,
     )
+
+
+def moved_up(layer: Layer, by: float) -> Layer:
+    """Return a layer ``by`` px higher."""
+    return Layer(layer.kind, {**layer.fields, "y": np.asarray(layer.fields["y"]) - by})
 
 
 # Words ------------------------------------------------------------------------------------------
@@ -327,7 +343,9 @@ def rule_layers(plan: Change, state: State) -> dict[str, Layer]:
     paths, widths, colours, flow, names, notes = [], [], [], [], [], []
     heads = []
     for switch, following in state.rules.items():
-        path = cable_path(plan, switch, following, _APART)
+        # On its cable, unless a rule leads back over it.
+        aside = _APART if state.rules.get(following) == switch else 0.0
+        path = cable_path(plan, switch, following, aside)
         comes_by = (switch, following) in used
         in_circle = switch in state.circle
         colour = COLOUR["ink"] if comes_by else COLOUR["edge"]
