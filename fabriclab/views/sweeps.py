@@ -1124,6 +1124,8 @@ def error_panel(missed: Sequence[Miss], x: str, bottom: float) -> Scene:
     largest = float(np.abs(first.points[1]).max())
     values = np.concatenate([[0.0], *(one.points[1] for one in series)])
     cut = bool(values.max() > _MUCH_FARTHER * largest > 0)
+    # A curve of which nothing would be left is not cut.
+    cut &= all(one.points[1].min() < _FAR_OFF * largest for one in series)
     if cut:
         values = np.minimum(values, _FAR_OFF * largest)
     room = max(1.0, 0.12 * np.ptp(values))

@@ -388,7 +388,7 @@ def cell_layers(played: PlayedStory) -> dict[str, Layer]:
             _CELL_WIDTH,
             _CELL_HEIGHT,
             colour=COLOUR["paper"],
-            edge=np.where(changed, COLOUR["ink"], COLOUR["line"]),
+            edge=np.where(changed, COLOUR["ink"], COLOUR["hair"]),
             texts=contents,
             ink=COLOUR["ink"],
             names=names,
