@@ -1,5 +1,7 @@
 """Timeline: flows as bars over time, one lane per sender; of repeated groups only the first repetition is drawn."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
