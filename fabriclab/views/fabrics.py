@@ -288,7 +288,7 @@ def _count_layers(k: Lines, paths: Sequence[Floats]) -> dict[str, Layer]:
         return {}
     places = np.array([paths[i][round(_PLATE_AT * (len(paths[i]) - 1))] for i in several])
     words = [text("fabric.count", n=int(k.cables[i])) for i in several]
-    wide = _LETTER * max(map(len, words)) + 6
+    wide = _BOX_LETTER * max(map(len, words)) + 4
     return {
         "counts": boxes(
             places[:, 0] - wide / 2,
