@@ -777,7 +777,7 @@ def copies_scene(
     times = [move.issue + move.latency + total / move.rate for move in path.moves]
     words = []
     for move, parts, time in zip(path.moves, over, times, strict=True):
-        shown = four_digits(time)
+        shown = four_digits(time) if len(times) > 1 else units.format_time(time)
         words.append(text("live.copies.copy", by=move.by, over=parts, rate=move.rate, time=shown))
     caption = text(
         "live.copies.said",
