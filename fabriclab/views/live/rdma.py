@@ -1011,12 +1011,15 @@ def number_layer(
     for x, y in places.drives.values():
         edges.append(np.array([x - wide / 2, y - tall / 2, x + wide / 2, y + tall / 2]))
     left, top, right, foot = np.array(edges).T
-    on_lines = []
+    on_lines: list[Floats] = []
     for path in paths:
         x, y = path[-_CURVE:].T[:, :, None]  # (P, 1) each
         across = np.maximum(np.maximum(left - x, x - right), 0.0)
         down = np.maximum(np.maximum(top - y, y - foot), 0.0)
         room = np.hypot(across, down).min(axis=1)
+        for other in on_lines:  # two numbers do not lie on each other
+            away = np.abs(path[-_CURVE:] - other).max(axis=1)
+            room = np.where(away < _NUMBER_SIZE + 1, -1.0, room)
         on_lines.append(path[-_CURVE:][int(room.argmax())])
     before_words = np.stack([np.full(rows.size, 18.0), rows], axis=1)
     # Those before the words are smaller than a row is high, so that they don't touch.
