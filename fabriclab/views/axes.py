@@ -191,8 +191,10 @@ def _is_binary(sizes: Floats) -> bool:
 # Drawing --------------------------------------------------------------------------------------------
 
 
-def axes_layers(area: PlotArea, scales: Scales, x_name: str = "") -> dict[str, Layer]:
-    """Return grid lines, ticks and titles of both axes; ``x_name`` replaces the usual name of the x axis.
+def axes_layers(
+    area: PlotArea, scales: Scales, x_name: str = "", y_name: str = ""
+) -> dict[str, Layer]:
+    """Return grid lines, ticks and titles of both axes; ``x_name`` and ``y_name`` replace their usual names.
 
     If all ticks of an axis have one unit, it stands in brackets behind the title; else each tick has its own.
     """
@@ -201,7 +203,7 @@ def axes_layers(area: PlotArea, scales: Scales, x_name: str = "") -> dict[str, L
         x_unit, x_words = "", [plain(area.format_x(tick)) for tick in scales.x_ticks]
     y_unit, y_words = tick_words(scales.y_ticks, area.format_y)
     x_title = titled(x_name or text(f"sweep.axis_{area.x}"), x_unit)
-    y_title = titled(text(f"sweep.axis_{area.y}"), y_unit)
+    y_title = titled(y_name or text(f"sweep.axis_{area.y}"), y_unit)
     across = area.to_x(np.array(scales.x_ticks))
     up = area.to_y(np.array(scales.y_ticks))
     rules = [np.array([[area.left, y], [area.right, y]]) for y in up]

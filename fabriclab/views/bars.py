@@ -209,7 +209,8 @@ def _number(given: Any, unit: str, name: str) -> float:
 def shown_values(values: Iterable[float], unit: str) -> list[str]:
     """Write the values of one picture with their unit, all with the same prefix unless they are too far apart.
 
-    Times are in seconds if the longest is 0.1 s or more, or in ms if the shortest would then be below 0.01 s. Sizes
+    Times are in seconds if the longest is 0.1 s or more, or in ms if the shortest would then be below 0.01 s; shorter
+    ones are in the unit in which the shortest is not below 0.1, such as 1,780 µs and 98.0 µs. Sizes
     have a binary prefix if that makes all of them whole. A whole count has no decimals.
     """
     numbers = list(values)
@@ -221,7 +222,7 @@ def shown_values(values: Iterable[float], unit: str) -> list[str]:
     shown = _prefixed(longest, unit)
     # In the next smaller unit a number may have four digits. 2,480 ms are still 2.48 s, but not beside 4.54 ms.
     is_far_below = min(above_0) < _TOO_SMALL * shown.factor
-    most = 10 if unit != "s" or is_far_below else 1
+    most = 10 if unit != "s" or shown.factor < 1 or is_far_below else 1
     if min(above_0) < _SMALL * shown.factor and longest < most * shown.factor:
         shown = _next_smaller(shown, unit)
     if unit == "B":

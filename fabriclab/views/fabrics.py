@@ -46,10 +46,12 @@ _ROW = 70.0  # greatest distance between two rows [px]
 _HALF = 12.0  # greatest half height of a box [px]
 _LINE = 15.0  # distance between two lines of text [px]
 _LETTER = 7.2  # width of a letter; letters in a box are narrower: [px]
-_TIERS = ("leaf", "spine", "core", "core switch")  # whose boxes all have names, or all numbers
 _BOX_LETTER = 6.6  # [px]
 _LEGEND = 30.0  # height of the scale of loads [px]
-_MANY_LINES = 24  # so many lines in use between two rows can have their full width
+_SWITCH_TIERS = ("leaf", "spine", "core")  # kinds of nodes that are named alike
+_MOST_PLATES = 16  # lines with a count, which more of them would hide
+_PLATE, _PLATE_AT = 15.0, 0.3  # height of a count [px], and where on its line it stands, from below
+_MANY_LINES = 20  # so many lines in use between two rows can have their full width
 _THICKEST = 2.4  # width of an idle line with the greatest capacity [px]
 # Links between CPUs whose rate is a constant of NCCL. source: NCCL-topo
 _PLANNED_BY_NCCL = ("upi-bdw", "upi-spr", "amd-if")
@@ -98,6 +100,7 @@ def fabric(
     *,
     load: Timeline | ArrayLike | None = None,
     loop: Sequence[int] = (),
+    counts: bool = False,
     ax: Axes | None = None,
     finding: str | None = None,
 ) -> Picture:
@@ -116,6 +119,8 @@ def fabric(
     loop : sequence of int, optional
         Links that form a circle, such as `fabriclab.routing.deadlock` returns: they are drawn with arrows, and
         numbered in their order.
+    counts : bool
+        Whether a line that stands for several cables says how many, in a fabric whose tiers have few lines.
     ax, finding : optional
         Axes to draw on, and the sentence above the picture.
 
@@ -125,7 +130,8 @@ def fabric(
         If the fabric has no link or no endpoint, or ``load`` or ``loop`` does not fit it.
     """
     share = None if load is None else share_of(fabric, load)
-    return printed(fabric_scene(fabric, share, loop=loop), ax=ax, finding=finding)
+    scene = fabric_scene(fabric, share, width=WIDE, loop=loop, counts=counts)
+    return printed(scene, ax=ax, finding=finding)
 
 
 def share_of(fabric: Fabric, load: Timeline | ArrayLike) -> Floats:
@@ -161,6 +167,7 @@ def fabric_scene(
     tall: float = TALL,
     hall: bool = True,
     loop: Sequence[int] = (),
+    counts: bool = False,
 ) -> Scene:
     """Return a picture of a fabric with the load of each link, (L,).
 
@@ -168,7 +175,7 @@ def fabric_scene(
     blocks; there the block that contains the node ``open`` shows its members, unless they are too many to draw.
     ``colour`` says what the colours stand for: load, tier, rail or failure. ``said`` replaces the sentence above the
     picture. The picture is ``width`` px wide (700, a hall 880) and at most ``tall`` px high.
-    ``loop`` are links that form a circle, to be drawn as one; a hall has no room for it.
+    ``loop`` are links that form a circle, to be drawn as one; a hall has no room for it. ``counts`` is as in `fabric`.
     """
     if not f.n_links or not f.n_ranks:
         return Scene(text("fabric.empty", links=f.n_links, ends=f.n_ranks), wrong=True)
@@ -202,6 +209,7 @@ def fabric_scene(
     layers = {
         **_server_layers(placed, canvas),
         **_cable_layers(placed, canvas, paths, colour),
+        **(_count_layers(cables, paths) if counts else {}),
         "nodes": _node_layer(placed, canvas, colour, open),
         "margins": _margins(placed, canvas),
         **_legend(placed, canvas, colour),
@@ -273,6 +281,29 @@ def _cable_layers(
     return {"cables": cables, **_crosses(paths, k)}
 
 
+def _count_layers(k: Lines, paths: Sequence[Floats]) -> dict[str, Layer]:
+    """Return the number of cables on a plate on each line that stands for several, if these are few."""
+    several = np.flatnonzero(k.cables > 1).tolist()
+    if not several or len(several) > _MOST_PLATES:
+        return {}
+    places = np.array([paths[i][round(_PLATE_AT * (len(paths[i]) - 1))] for i in several])
+    words = [text("fabric.count", n=int(k.cables[i])) for i in several]
+    wide = _BOX_LETTER * max(map(len, words)) + 4
+    return {
+        "counts": boxes(
+            places[:, 0] - wide / 2,
+            places[:, 1] - _PLATE / 2,
+            wide,
+            _PLATE,
+            colour=COLOUR["paper"],
+            edge=COLOUR["hair"],
+            ink=COLOUR["ink"],
+            round=4.0,
+            texts=words,
+        )
+    }
+
+
 def _node_layer(placed: Placed, canvas: Canvas, colour: str, open: int | None) -> Layer:
     """Return a box for each node or block; selecting a block opens it."""
     m = placed.marks
@@ -284,7 +315,7 @@ def _node_layer(placed: Placed, canvas: Canvas, colour: str, open: int | None) -
 
     left = canvas.across(m.x - m.width / 2)
     right = canvas.across(m.x + m.width / 2)
-    kinds = [layout.short(placed.fabric.kinds[kind]) for kind in placed.fabric.kind[m.first]]
+    ids = [placed.fabric.kinds[kind] for kind in placed.fabric.kind[m.first]]
     return boxes(
         left,
         canvas.down(m.row) - canvas.half,
@@ -292,7 +323,7 @@ def _node_layer(placed: Placed, canvas: Canvas, colour: str, open: int | None) -
         2 * canvas.half,
         colour=colours,
         ink=ink_on(colours),
-        texts=_box_texts(m, kinds, right - left),
+        texts=_box_texts(m, ids, right - left),
         names=list(m.names),
         notes=_port_notes(placed),
         pick="open" if m.folded else None,
@@ -300,21 +331,31 @@ def _node_layer(placed: Placed, canvas: Canvas, colour: str, open: int | None) -
     )
 
 
-def _box_texts(m: Marks, kinds: Sequence[str], room: Floats) -> list[str]:
+def _box_texts(m: Marks, ids: Sequence[str], room: Floats) -> list[str]:
     """Return the texts in the boxes, which are ``room`` wide [px]: names such as "NIC 3", or the numbers alone.
 
-    The nodes of a row all have the same kind of text in their box, and so have all tiers of switches.
+    The nodes of a row all have the same kind of text in their box, and so have all tiers of switches. ``ids`` are the
+    kinds of the nodes.
     """
     if m.folded:
         return [name.split()[0] for name in m.names]
     numbers = [layout.number_in(name) for name in m.names]
-    whole = [f"{kind} {number}".strip() for kind, number in zip(kinds, numbers, strict=True)]
+    whole = [
+        f"{layout.short(kind)} {number}".strip() for kind, number in zip(ids, numbers, strict=True)
+    ]
+
+    def fits(words: list[str], i: int) -> bool:
+        return bool(_BOX_LETTER * len(words[i]) + 4 < room[i])
+
+    of_tiers = [i for i, kind in enumerate(ids) if kind in _SWITCH_TIERS]
+    if not all(fits(whole, i) for i in of_tiers):
+        for i in of_tiers:
+            whole[i] = numbers[i]
     out = [""] * len(numbers)
-    is_tier = np.isin(np.array(kinds), _TIERS)
-    rows = [np.flatnonzero((m.row == row) & ~is_tier) for row in np.unique(m.row)]
-    for here in [np.flatnonzero(is_tier), *rows]:
+    for row in np.unique(m.row):
+        here = np.flatnonzero(m.row == row)
         for kind_of_text in (whole, numbers):
-            if all(_BOX_LETTER * len(kind_of_text[i]) + 4 < room[i] for i in here):
+            if all(fits(kind_of_text, i) for i in here):
                 for i in here:
                     out[i] = kind_of_text[i]
                 break

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fabriclab import catalog, units
-from fabriclab.core import Floats, Result
+from fabriclab.core import MACHINE_SHARED, Floats, Result
 from fabriclab.look import algorithm
 from fabriclab.texts import table, text, wrapped
 from fabriclab.views.axes import (
@@ -39,11 +39,13 @@ from fabriclab.views.scene import (
     log_axis,
     printed,
     texts,
+    texts_at,
     with_times_sign,
 )
 
 Results = Result | Sequence[Result] | Mapping[str, Result | Sequence[Result]]
 Bounds = Mapping[str, units.Quantity]
+Points = Mapping[str, tuple[units.Quantity, units.Quantity]]
 
 _MOST = 5  # series with a look of their own, and with a clause in the alternative text
 
@@ -65,25 +67,41 @@ _PANEL_TITLE = 14.0  # from the edge of the panel of errors to its title
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 _EDGE = 12.0  # from the longest label to the edge of the picture, since bold letters are wider than `_LETTER`
 _NEAR = (-18.0, -26.0, 18.0, 26.0)  # from a marked point to the middle of its name [px]
+# Where another model is so many times farther off than the first, the panel of errors ends at so many times the largest
+# error of the first.
+_MUCH_FARTHER, _FAR_OFF = 4.0, 2.0
 _START_STEP = 16.0  # from place to place for a name at the start of a line [px]
 _START_ASIDE = 11.0  # of such a name from its line [px]
 _AWAY = 12.0  # farther from its point than a name beside it, where names moved apart [px]
 _BEFORE = 9.0  # more, for the line from a point to a name that moved [px]
 _LEADER_GAP = 3.0  # from such a line to the name [px]
+_OFF_LINE = 11.0  # from a line to the middle of its value at the cursor [px]
 _BESIDE_MARK = 6.0  # from the middle of a mark to the line that leads to a name [px]
 _SHORT = 60.0  # a series that ends so far from the right edge is named where it ends
 _HATCH_STEP, _HATCH_HEIGHT = 7.0, 9.0  # of the strokes on the side that cannot be reached
 _FAR = 1.2  # the y axis of rates ends so far above the highest point at most, for a bound
 
 _LINE, _THIN, _BOUND = 2.2, 1.4, 1.2  # widths of lines
+_SPREAD, _THIN_SPREAD = 1.4, 0.9  # widths of the strokes from low to high
 # Shapes of the first, second, third ... series of one kind; the two lists have the same outlines.
 _FILLED_SHAPES = (0.0, 3.0, 4.0, 5.0, 6.0)
 _OPEN_SHAPES = (1.0, 7.0, 8.0, 9.0, 10.0)
+# Of lines without a hue of their own: the triangle of the double tree comes last; beside algorithms the circle does.
+_NTH, _NTH_FILLED = (0, 1, 4, 3, 2), (4, 1, 3, 2, 0)
 # Colours in turn of series without a hue of their own, and of such beside algorithms with one. The hues of traffic and
 # of tenants are not among them, since each stands for its own thing in the whole course.
 _TURN = ("ink", "edge", "direct")
 _BESIDE = ("direct", "ink", "edge")
 _MARK, _CORE = 4.0, 2.0  # radius of a mark on a line, and of the dot inside a cored one [px]
+_AROUND = (
+    -15.0,
+    15.0,
+    0.0,
+    -28.0,
+    28.0,
+)  # from a named point to the middle of its words, downwards [px]
+_WORDS_AS_POINTS = 24  # points that words count as, for those that are placed after them
+_AROUND_DOT = 7.0  # radius of the ring around a named dot [px]
 _DOT, _POINT = 3.8, 5.5  # radius of a dot, and of a marked point of a line [px]
 _BESIDE_ROOM = 20.0  # least distance between values of x where dots may stand beside their own [px]
 _MARKS_APART = 80.0  # about, on a line with many points [px]
@@ -149,7 +167,9 @@ def sweep(
     bounds: Bounds | None = None,
     error: bool = False,
     x_name: str = "",
+    y_name: str = "",
     token: units.Quantity | None = None,
+    points: Points | None = None,
     ax: Axes | None = None,
     finding: str | None = None,
 ) -> Picture:
@@ -172,8 +192,12 @@ def sweep(
         at all values of ``x`` that both have. The sentence above the picture then states the median.
     x_name : str, optional
         What the x axis shows if it is not the size of messages or the number of ranks, such as "bucket size".
+    y_name : str, optional
+        What the y axis shows if it is not the time or bandwidth of a collective, such as "waiting of the next pass".
     token : float or str, optional
         Size of a token, which an axis of tokens needs. [B]
+    points : mapping of str to pair, optional
+        Points that the sentence above the picture is about: their words, and x and y of each, as the axes have them.
     ax, finding : optional
         Axes to draw on, and the sentence above the picture.
 
@@ -186,7 +210,17 @@ def sweep(
     y = units.choice(y, "y", ("time", "busbw"))
     x = units.choice(x, "x", ("size", "ranks", "tokens"))
     groups = by_label(results, x)
-    scene = sweep_scene(groups, y, x, bounds, error=error, x_name=x_name, token=token)
+    scene = sweep_scene(
+        groups,
+        y,
+        x,
+        bounds,
+        error=error,
+        x_name=x_name,
+        y_name=y_name,
+        token=token,
+        points=points,
+    )
     return printed(replace(scene, caption=_caption(groups)), ax=ax, finding=finding)
 
 
@@ -200,12 +234,15 @@ def sweep_scene(
     error: bool = False,
     cursor: float | None = None,
     x_name: str = "",
+    y_name: str = "",
     token: units.Quantity | None = None,
+    points: Points | None = None,
 ) -> Scene:
     """Return a picture of sweeps, or a scene with an error message if they cannot be drawn.
 
     ``said`` replaces the sentence above the picture; ``cross`` marks where the first two predicted lines cross;
-    ``error``, ``x_name`` and ``token`` are as in `sweep`; ``cursor`` is the value of x at which to read all lines.
+    ``error``, ``x_name``, ``y_name``, ``token`` and ``points`` are as in `sweep`; ``cursor`` is the value of x at which
+    to read all lines.
     """
     try:
         series = collect(by_label(results, x), bounds or {}, x, y, token)
@@ -213,7 +250,16 @@ def sweep_scene(
     except ValueError as wrong:
         return Scene(str(wrong), wrong=True)
     return series_scene(
-        series, x, y, said, cross=cross, missed=missed, cursor=cursor, x_name=x_name
+        series,
+        x,
+        y,
+        said,
+        cross=cross,
+        missed=missed,
+        cursor=cursor,
+        x_name=x_name,
+        y_name=y_name,
+        points=points or {},
     )
 
 
@@ -230,7 +276,9 @@ def series_scene(
     missed: Sequence[Miss] = (),
     cursor: float | None = None,
     x_name: str = "",
+    y_name: str = "",
     at_start: Sequence[str] = (),
+    points: Points | None = None,
 ) -> Scene:
     """Return a picture of series; see `sweep_scene`. A panel at the side shows the errors in ``missed``.
 
@@ -241,16 +289,22 @@ def series_scene(
     drawn = drawn_points(series, area)
     crossing = first_crossing(series) if cross and cursor is None else None
 
+    labels = label_layers(
+        [one for one in series if one.label not in at_start],
+        area,
+        drawn,
+        _MAIN if missed else _WIDTH,
+    )
+    wide = _MAIN if missed else _WIDTH
+    named = point_layers(points_of(points or {}, x, y), series, area, drawn, labels["labels"], wide)
     layers = {
-        **axes_layers(area, scales, x_name),
+        **axes_layers(area, scales, x_name, y_name),
         **bound_layers(series, area, drawn),
+        "leaders": labels.pop("leaders"),  # below all marks
+        **named.below,
         **series_layers(series, area),
-        **label_layers(
-            [one for one in series if one.label not in at_start],
-            area,
-            drawn,
-            _MAIN if missed else _WIDTH,
-        ),
+        **named.above,
+        **labels,
         "start labels": start_labels([one for one in series if one.label in at_start], area, drawn),
     }
     clauses = told(series, x, y)
@@ -284,8 +338,16 @@ def quoted(label: str) -> str:
 
 
 def capitalised(words: str) -> str:
-    """Return words with a capital letter at their beginning; all other letters stay as they are."""
-    return words[:1].upper() + words[1:]
+    """Return words with a capital letter at their beginning; all other letters stay as they are.
+
+    Examples
+    --------
+    >>> capitalised("ring, ideal"), capitalised("“ring, ideal”")
+    ('Ring, ideal', '“Ring, ideal”')
+    """
+    quote = "“" * words.startswith("“")
+    rest = words.removeprefix(quote)
+    return quote + rest[:1].upper() + rest[1:]
 
 
 def plot_of(
@@ -429,7 +491,10 @@ def _marks(places: Sequence[tuple[Mapping[str, float], Floats]], size: float) ->
 
 
 def spread_layer(series: Sequence[Series], area: PlotArea) -> Layer:
-    """Return a vertical stroke from low to high at each point with a spread; it is pale where the series is a line."""
+    """Return a vertical stroke from low to high at each point with a spread; it is pale where the series is a line.
+
+    Where marks of other series lie between, the strokes are thinner.
+    """
     strokes = []
     for one in series:
         for (x, _, low, high), (at, _) in zip(one.points.T, one.places(area), strict=True):
@@ -438,7 +503,8 @@ def spread_layer(series: Sequence[Series], area: PlotArea) -> Layer:
                 path[:, 0] = at
                 strokes.append((one, path))
     pale = np.array([1.0 if one.dots else 0.45 for one, _ in strokes])
-    return _lines(strokes, dash=0.0, width=1.4, alpha=pale)
+    several = sum(one.dots for one in series) > 1
+    return _lines(strokes, dash=0.0, width=_THIN_SPREAD if several else _SPREAD, alpha=pale)
 
 
 def dot_layer(series: Sequence[Series], area: PlotArea) -> Layer:
@@ -704,6 +770,103 @@ def _ink(one: Series) -> float:
     return COLOUR["soft"] if one.look["colour"] == COLOUR["edge"] else one.look["colour"]
 
 
+# Named points ---------------------------------------------------------------------------------------
+
+
+class Named(NamedTuple):
+    """A point of the picture that has words of its own."""
+
+    words: str
+    x: float
+    y: float
+
+
+def points_of(points: Points, x: str, y: str) -> list[Named]:
+    """Return named points in the units of the axes.
+
+    Raises
+    ------
+    ValueError
+        If a value has no meaning on its axis.
+    """
+    found = []
+    for words, (across, up) in points.items():
+        what = f"points[{words!r}]"
+        at = units.size(across, what) if x == "size" else float(across)
+        found.append(Named(readable(words), at, units.parse(up, Y[y].quantity, what)))
+    return found
+
+
+class PointLayers(NamedTuple):
+    """Layers of named points: what lies below the marks of series, and what lies above them."""
+
+    below: dict[str, Layer]
+    above: dict[str, Layer]
+
+
+def point_layers(
+    points: Sequence[Named],
+    series: Sequence[Series],
+    area: PlotArea,
+    drawn: Floats,
+    labels: Layer,
+    width: float,
+) -> PointLayers:
+    """Return named points of a picture of a ``width`` [px], with words where they meet the fewest lines and words.
+
+    A point is a dot in ink or, where a series has a dot, a ring in ink around that.
+    """
+    if not points:
+        return PointLayers({}, {})
+    places = area.path(np.array([one.x for one in points]), np.array([one.y for one in points]))
+    dots = [one.places(area) for one in series if one.dots] or [np.empty((0, 2))]
+    away = np.hypot(*(places[:, None] - np.concatenate(dots)).transpose(2, 0, 1))
+    has_dot = away.min(axis=1, initial=np.inf) < 2 * _DOT
+    taken = drawn
+    for x, y, words in zip(*(labels.fields[key] for key in ("x", "y", "texts")), strict=True):
+        row = np.linspace(x, x + _LETTER * len(words), _WORDS_AS_POINTS)
+        taken = np.concatenate([taken, [row, np.full(row.size, y)]], axis=1)
+    best = []
+    for one, (x, y) in zip(points, places.tolist(), strict=True):
+        wide = len(one.words) * _LETTER
+        ways = []
+        for dy in _AROUND:
+            if not area.top - 8 < y + dy < area.bottom - 8:
+                continue
+            for dx, align in ((_POINT + 6, 0.0), (0.0, 1.0), (-_POINT - 6, 2.0)):
+                left = x + dx - align / 2 * wide
+                if (dy or dx) and left > area.left + 2 and left + wide < width - _EDGE:
+                    ways.append((x + dx, y + dy, align))
+        place = min(ways, key=lambda way: crowding(way[0] - way[2] / 2 * wide, way[1], wide, taken))
+        best.append(place)
+        begin = place[0] - place[2] / 2 * wide
+        row = np.linspace(begin, begin + wide, _WORDS_AS_POINTS)
+        taken = np.concatenate([taken, [row, np.full(row.size, place[1])]], axis=1)
+    left, height, align = np.array(best).T
+    words = [one.words for one in points]
+    x, y = places.T
+    look = {"shape": 0.0, "colour": COLOUR["ink"]}
+    above = {
+        "named": Layer(
+            "dots",
+            {
+                **look,
+                "x": x[~has_dot],
+                "y": y[~has_dot],
+                "size": _POINT,
+                "names": [word for word, has in zip(words, has_dot, strict=True) if not has],
+            },
+        ),
+        "named words": texts(left, height, words, align=align, bold=1.0, halo=1.0),
+    }
+    below = {
+        "named below": Layer(
+            "dots", {**look, "x": x[has_dot], "y": y[has_dot], "size": _AROUND_DOT}
+        )
+    }
+    return PointLayers(below, above)
+
+
 # Crossings and the cursor -----------------------------------------------------------------------------
 
 
@@ -808,7 +971,8 @@ def cursor_layers(
     colour = np.array([one.look["colour"] for one, _ in found])
     ink = np.array([_ink(one) for one, _ in found])
     words = [without_unit(area.format_y(value), scales, area) for _, value in found]
-    beside = spread(height, 15.0, area.top, area.bottom - 8) if found else height
+    above = height - _OFF_LINE  # so that its line does not pass through a value
+    beside = spread(above, 15.0, area.top, area.bottom - 8) if found else height
     plates = _LETTER * np.array([len(each) for each in words], dtype=float)
     width = float(plates.max(initial=0.0))
     ways = {0.0: place + 11, 2.0: place - 11}  # align -> x
@@ -941,7 +1105,9 @@ def how_far_off(missed: Sequence[Miss], area: PlotArea) -> str:
 def error_panel(missed: Sequence[Miss], x: str, bottom: float) -> Scene:
     """Return the panel of errors in per cent, over x, on a linear axis with a line at 0.
 
-    Each model has the mark that it has in the picture beside it, or one of its own.
+    Each model has the mark that it has in the picture beside it, or one of its own. The sentence above the picture is
+    about the first, so its largest error has its value beside it, and the curves of models that are much farther off
+    are cut.
     """
     series = []
     taken = {one.model.look.get("mark") for one in missed}
@@ -954,9 +1120,17 @@ def error_panel(missed: Sequence[Miss], x: str, bottom: float) -> Scene:
         if "mark" not in look:
             look["mark"] = next(free, _FILLED_SHAPES[0])
         series.append(Series(one.model.label, "predicted", points, look))
+    first = series[0]
+    largest = float(np.abs(first.points[1]).max())
     values = np.concatenate([[0.0], *(one.points[1] for one in series)])
+    cut = bool(values.max() > _MUCH_FARTHER * largest > 0)
+    # A curve of which nothing would be left is not cut.
+    cut &= all(one.points[1].min() < _FAR_OFF * largest for one in series)
+    if cut:
+        values = np.minimum(values, _FAR_OFF * largest)
     room = max(1.0, 0.12 * np.ptp(values))
-    ends = common_ends("error", float(values.min() - room), float(values.max() + room))
+    highest = _FAR_OFF * largest if cut else float(values.max() + room)
+    ends = common_ends("error", float(values.min() - room), highest)
     across = np.unique(np.concatenate([one.at for one in missed]))
     several = len(series) > 1
     right = _SIDE - (label_room(series, _WIDEST_OF_TWO) if several else 24.0)
@@ -972,7 +1146,15 @@ def error_panel(missed: Sequence[Miss], x: str, bottom: float) -> Scene:
     zero = np.array([[area.left, float(to_y(0.0))], [area.right, float(to_y(0.0))]])
     # Where curves meet, ink lies over grey.
     series.sort(key=lambda one: one.look["colour"] != COLOUR["edge"])
-    dots = [(one, place) for one in series for place in area.path(one.points[0], one.points[1])]
+    whole = series
+    if cut:
+        series = [part for one in whole for part in below(one, area, ends[1])]
+    dots = [
+        (one, place)
+        for one in series
+        for place in area.path(one.points[0], one.points[1])
+        if place[1] > area.top
+    ]
     axes = axes_layers(area, scales)
     title = axes["quantity"]
     axes["quantity"] = Layer(title.kind, {**title.fields, "x": np.array([_PANEL_TITLE])})
@@ -984,10 +1166,58 @@ def error_panel(missed: Sequence[Miss], x: str, bottom: float) -> Scene:
             [(one._replace(look=mark_of(one)), place) for one, place in dots], size=3.0
         ),
     }
+    drawn = drawn_points(series, area)
+    # Of a curve in several parts, the last has the name.
+    ended = list({one.label: one for one in series}.values())
+    labels = label_layers(ended, area, drawn, _SIDE) if several else {"labels": texts_at()}
+    worst = int(np.abs(first.points[1]).argmax())
+    off = float(first.points[1, worst])
+    most = Named(area.format_y(off), float(first.points[0, worst]), off)
+    named = point_layers([most], [], area, drawn, labels["labels"], _SIDE)
     if several:
-        drawn = drawn_points(series, area)
-        layers |= label_layers(series, area, drawn, _SIDE)
+        layers |= labels | {"beyond": _beyond_words(whole, area, ends[1], labels["labels"])}
+    layers |= named.above
     return Scene("", layers=layers, height=bottom + _BELOW, width=_SIDE)
+
+
+def below(one: Series, area: PlotArea, most: float) -> list[Series]:
+    """Return the parts of a curve that lie below a value, each with its ends where the drawn curve meets the value."""
+    across, up = area.to_x(one.points[0]), one.points[1]
+    high = up > most
+    x = [across[:1]]
+    y = [np.minimum(up[:1], most)]
+    for i in range(1, up.size):
+        if high[i] != high[i - 1]:
+            share = (most - up[i - 1]) / (up[i] - up[i - 1])
+            x.append(across[i - 1 : i] + share * (across[i] - across[i - 1]))
+            y.append(np.array([most]))
+        x.append(across[i : i + 1])
+        y.append(np.minimum(up[i : i + 1], most))
+    ends = np.log([one.points[0, 0], one.points[0, -1]])
+    places = np.concatenate(x)
+    back = np.exp(np.interp(places, [across[0], across[-1]], ends))
+    points = np.full((4, back.size), np.nan)
+    points[0] = back
+    points[1] = np.concatenate(y)
+    is_low = points[1] < most
+    starts = np.flatnonzero(is_low & ~np.insert(is_low[:-1], 0, False))
+    stops = np.flatnonzero(is_low & ~np.append(is_low[1:], False))
+    return [
+        one._replace(points=points[:, max(0, start - 1) : stop + 2])
+        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
+    ]
+
+
+def _beyond_words(whole: Sequence[Series], area: PlotArea, most: float, labels: Layer) -> Layer:
+    """Return below the name of each curve that is cut how far it goes."""
+    height = dict(zip(labels.fields["texts"], labels.fields["y"], strict=True))
+    rows = []
+    for one in whole:
+        highest = float(one.points[1].max())
+        if highest > most and one.label in height:
+            words = text("sweep.beyond", most=area.format_y(highest))
+            rows.append((area.right + _LABEL_AT, float(height[one.label]) + _ROW, words, 0))
+    return Layer("texts", {**texts_at(*rows).fields, "colour": COLOUR["soft"]})
 
 
 # Words and numbers ----------------------------------------------------------------------------------
@@ -1194,8 +1424,11 @@ def looks_of(kinds: Sequence[tuple[str, str]]) -> list[dict[str, float]]:
     """
     own = [algorithm(label).colour != COLOUR["direct"] for label, _ in kinds]
     nameless = [role for (_, role), is_own in zip(kinds, own, strict=True) if not is_own]
-    # Beside published results, whose marks are open, lines have filled ones.
-    of_line = _FILLED_SHAPES if any(role == "published" for _, role in kinds) else _OPEN_SHAPES
+    # Beside published results, whose marks are open, lines have filled ones; a filled circle is that of the ring.
+    of_line, order = _OPEN_SHAPES, _NTH
+    if any(role == "published" for _, role in kinds):
+        of_line = _FILLED_SHAPES
+        order = _NTH_FILLED if any(own) else _NTH
     beside = any(
         is_own and role == "predicted" for (_, role), is_own in zip(kinds, own, strict=True)
     )
@@ -1224,23 +1457,25 @@ def looks_of(kinds: Sequence[tuple[str, str]]) -> list[dict[str, float]]:
         elif is_own:
             looks.append({"colour": hue, **_line_of(mark, nth)})
         else:
-            shape = of_line[nth % len(of_line)]
+            shape = of_line[order[nth % len(order)]]
             looks.append({"colour": hue, "width": _LINE, "mark": shape})
     of_dots = {look["colour"] for look in looks if "shape" in look}
-    for look in looks:
-        if look["colour"] in of_dots:
+    beside_dots = [look["colour"] in of_dots for look in looks]
+    # Of the lines of algorithms, which are compared by their hues, all have marks or none.
+    none = any(is_own and is_beside for is_own, is_beside in zip(own, beside_dots, strict=True))
+    for look, is_own, is_beside in zip(looks, own, beside_dots, strict=True):
+        if is_beside or (none and is_own):
             look.pop("mark", None)
+            look.pop("core", None)
     return looks
 
 
 def _line_of(mark: float, nth: int) -> dict[str, float]:
-    """Return the look of the ``nth`` line of an algorithm: a filled mark; thin, an open one; dashed, a cored one."""
+    """Return width and mark of the ``nth`` line of an algorithm: filled; then thin and open; then dashed and cored."""
     if not nth:
         return {"width": _LINE, "mark": mark}
     outline = _OPEN_SHAPES[_FILLED_SHAPES.index(mark)]
-    if nth == 1:
-        return {"width": _THIN, "mark": outline}
-    return {"width": _THIN, "mark": outline, "core": 1.0, "dash": 1.0}
+    return {"width": _THIN, "mark": outline, "core": float(nth > 1), "dash": float(nth > 1)}
 
 
 def axes_of(
@@ -1301,20 +1536,22 @@ def _dots(places: Sequence[tuple[Series, Floats]], **fields: Any) -> Layer:
 
 def _caption(groups: Mapping[str, list[Result]]) -> str:
     """Return the sources and the notes of all results as a text, each of them once."""
-    sources = []
+    sources = [source_in_words(each) for group in groups.values() for each in group if each.source]
     about: dict[str, list[str]] = {}  # note -> labels of the results that have it
-    for label, group in groups.items():
-        for result in group:
-            if result.source:
-                source = short_source(result.source)
-                if result.obtained == "published" and source != result.source:  # a repository
-                    sources.append(text("sweep.published_by", source=source))
-                else:
-                    sources.append(f"{HERE.get(result.obtained, result.obtained)}: {source}")
-            for note in result.notes:
-                labels = about.setdefault(note.rstrip("."), [])
-                if label not in labels:
-                    labels.append(label)
+    each_note = [
+        (note.rstrip("."), label)
+        for label, group in groups.items()
+        for result in group
+        for note in result.notes
+    ]
+    # How busy a machine was is told once for all that was measured on it; a note has it for each.
+    of_shared = {note for note, _ in each_note if f": {MACHINE_SHARED}" in note}
+    for note, label in each_note:
+        if len(of_shared) > 1 and note in of_shared:
+            note = MACHINE_SHARED + note.partition(MACHINE_SHARED)[2]
+        labels = about.setdefault(note, [])
+        if label not in labels:
+            labels.append(label)
     notes = []
     if any(
         result.obtained == "predicted" and result.low is not None
@@ -1328,6 +1565,25 @@ def _caption(groups: Mapping[str, list[Result]]) -> str:
             note if len(labels) == len(groups) else f"{text('word.and').join(labels)}: {note}"
         )
     return " ".join(f"{capitalised(words)}." for words in dict.fromkeys([*sources, *notes]))
+
+
+def source_in_words(result: Result) -> str:
+    """Return where a result comes from, in words that begin with how it was obtained."""
+    source = short_source(result.source)
+    if result.obtained == "published" and source != result.source:  # a repository
+        return text("sweep.published_by", source=source)
+    return f"{HERE.get(result.obtained, result.obtained)}: {source}"
+
+
+def published_sources(results: Results, x: str) -> str:
+    """Return sentences on who published those of some results that are published, each of them once."""
+    sources = [
+        source_in_words(each)
+        for group in by_label(results, x).values()
+        for each in group
+        if each.source and each.obtained == "published"
+    ]
+    return " ".join(f"{capitalised(words)}." for words in dict.fromkeys(sources))
 
 
 def short_source(source: str) -> str:
@@ -1420,7 +1676,7 @@ def curve(
             **axes_layers(area, scales),
             **_compared(mark, area, drawn),
             "others": line_layer(like, area),
-            **({} if knee is None else _knee_layers(knee, area)),
+            **({} if knee is None else _knee_layers(knee, area, drawn)),
             "lines": Layer("lines", {**line_layer([whole], area).fields, "ghost": True}),
             **label_layers(named, area, drawn, _WIDTH),
             **_here_layers(here, area, np.concatenate([drawn, own, own], axis=1), drag),
@@ -1468,11 +1724,17 @@ def _compared(mark: Series, area: PlotArea, drawn: Floats) -> dict[str, Layer]:
     }
 
 
-def _knee_layers(knee: tuple[float, float, str], area: PlotArea) -> dict[str, Layer]:
-    """Return a dotted line from the bend of a curve down to the x axis, an open circle, and what is at its foot."""
+def _knee_layers(knee: tuple[float, float, str], area: PlotArea, drawn: Floats) -> dict[str, Layer]:
+    """Return a dotted line from the bend of a curve down to the x axis, an open circle, and what is there.
+
+    The words stand at the foot of the line, or higher where they would meet other lines there.
+    """
     x, y = area.path(knee[:1], knee[1:2])[0].tolist()
-    foot = area.bottom - 10
-    at_left = x + 8 + len(knee[2]) * _LETTER > area.right
+    width = len(knee[2]) * _LETTER
+    at_left = x + 8 + width > area.right
+    left = x - 8 - width if at_left else x + 8
+    heights = np.arange(area.bottom - 10, y + 20, -_ROW).tolist() or [area.bottom - 10]
+    foot = min(heights, key=lambda height: crowding(left, height, width, drawn))
     return {
         "knee line": lines(
             [np.array([[x, area.bottom], [x, y]])], width=_BOUND, dash=2.0, colour=COLOUR["edge"]

@@ -1,11 +1,14 @@
 """Timeline: flows as bars over time, one lane per sender; of repeated groups only the first repetition is drawn."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
+from numpy.typing import ArrayLike
 
 from fabriclab import units
 from fabriclab.core import Fabric, Flags, Floats, Flows, Ints, Timeline
@@ -19,6 +22,7 @@ from fabriclab.views.scene import (
     Layer,
     Scene,
     boxes,
+    ink_on,
     lines,
     printed,
     texts,
@@ -43,8 +47,9 @@ _BELOW = 40.0  # room for the axis [px]
 _BAR_TOP = 0.11  # upper edge of a bar that has its lane for itself, as a fraction of the height of the lane
 _BAR_SHARE = 0.78  # height of such a bar, as a fraction of the height of the lane
 _LETTER = 6.8  # width of a letter in the legend [px]
-_PALE = 0.3  # opacity of flows that are not under way
+_PALE = 0.45  # opacity of flows that are not under way
 _TICKS_APART = 85.0  # about [px]
+_NUMBER_ROOM = 4.0  # in a bar beside its number [px]
 _WAIT = 22.0  # room for a time that is marked above the lanes [px]
 _NEAR = 0.05  # how far before a tick an axis may end that is made to reach it, as a fraction of the axis
 _SAMPLE_ROOM = 38.0  # room for a sample in the legend, without its name [px]
@@ -53,8 +58,8 @@ Namer = Callable[[int], str]
 # pass far from it. Messages have the hue of their traffic; two kinds of one traffic differ in `PATTERNS`.
 HUES = {
     "forward": "hair",
-    "backward": "soft",
-    "compute": "soft",
+    "backward": "work",
+    "compute": "work",
     "all-reduce": "dp",
     "all-gather": "dp",
     "reduce-scatter": "dp",
@@ -62,7 +67,7 @@ HUES = {
     "pull": "dp",
     "send": "pp",
     "all-to-all": "ep",
-    "CPU": "soft",
+    "CPU": "work",
     "DMA": "hair",
     "tensor sums": "tp",
     "keys, values": "cp",
@@ -70,7 +75,7 @@ HUES = {
     "sends": "pp",
     "parameters": "dp",
     "gradients": "dp",
-    "optimiser": "edge",
+    "optimiser": "optimiser",
     "waits": "sunk",
 }
 PATTERNS = {"pull": 1.0, "reduce-scatter": 1.0}  # hatching, a place in `HATCHES`
@@ -105,6 +110,8 @@ def timeline(
     fabric: Fabric | None = None,
     *,
     waits: tuple[float, float] | None = None,
+    numbers: ArrayLike | None = None,
+    title: str = "",
     ax: Axes | None = None,
     finding: str | None = None,
 ) -> Picture:
@@ -122,16 +129,24 @@ def timeline(
     waits : pair of float, optional
         Beginning and end of a time in which computation waits, marked above the lanes. Without a length nothing is
         marked. [s]
+    numbers : array_like, shape (F,), optional
+        Number of each flow, such as that of the piece that it carries, which is written in its bar where it has room.
+        Flows with the least number are in ink, so that one can be followed; all others are grey.
+    title : str
+        What a lane shows, in words above all lanes. Only with ``numbers``, instead of the names of kinds of flows.
     ax, finding : optional
         Axes to draw on, and the sentence above the picture.
 
     Raises
     ------
     ValueError
-        If there is no flow, timeline and flows do not belong to the same run, or ``waits`` is not within the run.
+        If there is no flow, timeline and flows do not belong to the same run, ``waits`` is not within the run, or
+        ``numbers`` has not one number for each flow.
     """
     name = None if fabric is None else fabric.name
     scene = timeline_scene(timeline, flows, name, width=_PRINTED)
+    if numbers is not None and not scene.wrong:
+        scene = _with_numbers(scene, bars_of(timeline, flows, name).flow, flows, numbers, title)
     if waits is not None and not scene.wrong:
         scene = _with_wait(scene, timeline, waits)
     return printed(scene, ax=ax, finding=finding)
@@ -433,7 +448,7 @@ def named_samples(
     """Return a row of samples that look like their bars, with a name behind each."""
     widths = [_SAMPLE_ROOM + _LETTER * len(name) for name in names]
     left = 12 + np.cumsum([0, *widths])[: len(names)]
-    edges = np.where(np.isin(colours, [COLOUR["sunk"]]), COLOUR["line"], COLOUR["paper"])
+    edges = np.where(np.isin(colours, [COLOUR["sunk"]]), COLOUR["hair"], COLOUR["paper"])
     edges = np.where(colours < 0, COLOUR["edge"], edges)  # a hatched box without a fill
     return {
         "kinds": boxes(left, top, 18.0, 12.0, colour=colours, edge=edges, hatch=hatches, round=2.0),
@@ -485,6 +500,36 @@ def _bar_note(t: Timeline, flows: Flows, flow: int) -> str:
     return text("timeline.bar", size=size, start=t.start[flow], end=t.finish[flow]).strip()
 
 
+def _with_numbers(scene: Scene, shown: Ints, flows: Flows, numbers: ArrayLike, title: str) -> Scene:
+    """Return a scene whose bars have the numbers of their flows, those with the least in ink and the others grey."""
+    each = np.asarray(numbers)
+    if each.shape != (flows.n_flows,):
+        raise ValueError(
+            f"numbers must have one for each of {flows.n_flows} flows, got {each.shape}"
+        )
+    each = each[shown]
+    colours = np.where(each == each.min(), COLOUR["ink"], COLOUR["hair"])
+    bars = with_numbers(scene.layers["bars"], [f"{number}" for number in each.tolist()], colours)
+    layers = {name: layer for name, layer in scene.layers.items() if not name.startswith("kind")}
+    layers["bars"] = bars
+    layers["title"] = texts(12.0, 10.0, [title], bold=1.0)
+    return replace(scene, layers=layers)
+
+
+def with_numbers(bars: Layer, numbers: list[str], colours: Floats | None = None) -> Layer:
+    """Return bars with numbers in them, where these have room, and in other ``colours`` if they are given."""
+    fields = bars.fields
+    fills = fields["colour"] if colours is None else colours
+    room = fields["w"] - _NUMBER_ROOM
+    words = [
+        number if _LETTER * len(number) < space else ""
+        for number, space in zip(numbers, room.tolist(), strict=True)
+    ]
+    names = [f"{name} {number}" for name, number in zip(fields["names"], numbers, strict=True)]
+    more = {"colour": fills, "ink": ink_on(fills), "texts": words, "names": names}
+    return Layer("boxes", {**fields, **more})
+
+
 def _with_wait(scene: Scene, t: Timeline, waits: tuple[float, float]) -> Scene:
     """Return a scene in which a bracket with a length stands over a time, in a row of its own above the lanes."""
     begin, end = waits
@@ -516,7 +561,7 @@ def idle_of(bars: Layer, rows: Any) -> Layer:
     right = np.max(fields["x"] + fields["w"])
     height = np.max(fields["h"])
     return boxes(
-        left, rows, right - left, height, round=2.0, colour=COLOUR["sunk"], edge=COLOUR["line"]
+        left, rows, right - left, height, round=2.0, colour=COLOUR["sunk"], edge=COLOUR["hair"]
     )
 
 

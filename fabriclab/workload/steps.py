@@ -36,7 +36,8 @@ def streams(flows: Flows) -> Fabric:
     """Build a fabric without links whose nodes are the streams of a step, so that a timeline has a lane for each."""
     n = int(flows.source.max())
     b = FabricBuilder(("compute", "communication"), ("rank",))
-    b.add_nodes("compute", n, tier=0, transit=False, rank=np.arange(n))
+    rank = {"rank": np.arange(n)} if n > 1 else {}  # the only one needs no number
+    b.add_nodes("compute", n, tier=0, transit=False, **rank)
     b.add_nodes("communication", 1, tier=0, transit=False)
     return b.build(
         "streams", {}, endpoint=np.arange(n + 1), rail=np.zeros(n + 1), server=np.arange(n + 1)

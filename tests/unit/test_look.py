@@ -35,7 +35,7 @@ TOGETHER = {
     "tenants": ("tenant_a", "tenant_b", "tenant_c", "tenant_d", "hair", "failed", "drained"),
 }
 # What recedes on purpose, is an area or stands on one; everything else is text or carries data.
-QUIET = {"paper", "sunk", "line", "hair", "edge", "drained", "domain"}
+QUIET = {"paper", "sunk", "line", "hair", "edge", "drained", "domain", "optimiser"}
 AREAS = {name for name in TOKENS if name.endswith("wash")} | {"on_accent", "node_ink"}
 LOADS = range(len(PALETTE) - SHADES, len(PALETTE))
 

@@ -35,7 +35,7 @@ from fabriclab import (
     units,
     views,
 )
-from fabriclab.core import FabricBuilder, Flows, Result, Timeline
+from fabriclab.core import MACHINE_SHARED, FabricBuilder, Flows, Result, Timeline
 from fabriclab.look import COLOUR, PALETTE, ROLES, link_width, shade
 from fabriclab.texts import text
 from fabriclab.views.alarms import running_sums_scene
@@ -593,6 +593,59 @@ def test_in_the_panel_of_errors_each_model_has_the_mark_beside_its_name():
     beside = panel["marks"].fields
     assert dots == set(zip(beside["colour"], beside["shape"], strict=True))
     assert len({shape for _, shape in dots}) == 2
+
+
+def test_a_model_that_is_far_off_is_cut_and_says_how_far_it_goes():
+    runs = off_by(0.01, -0.02, 0.05, -0.04)
+    model = runs["model"]
+    off = np.array([9.0, 2.0, 0.01, 0.01])  # far above the panel at first, then in it
+    runs["textbook"] = Result("all_reduce", "predicted", model.size, model.time * (1 + off), 8)
+    panel = sweep_scene(runs, "time", error=True).side.layers
+    drawn = panel["lines"].fields
+    assert drawn["y"].min() >= 33.9  # the upper end of the panel [px]
+    assert panel["beyond"].fields["texts"][0].startswith(text("sweep.beyond", most="+"))
+    assert len(panel["named words"].fields["texts"]) == 1  # the largest error of the model
+
+
+def test_points_of_the_finding_are_marked_and_ring_the_dots_that_are_there():
+    runs = {"ring": predicted(), "seen": published()}
+    size = float(SIZES[1])
+    times = [float(run.time[1]) for run in runs.values()]
+    points = {"by the model": (size, 1.5 * times[0]), "as published": (size, times[1])}
+    layers = sweep_scene(runs, points=points).layers
+    assert layers["named words"].fields["texts"] == list(points)
+    assert layers["named"].fields["names"] == ["by the model"]
+    order = list(layers)
+    assert order.index("named below") < order.index("dots") < order.index("named")
+    assert order.index("leaders") < order.index("dots")
+    with pytest.raises(ValueError, match="points"):
+        views.sweep(runs, points={"far": (size, "1 GiB")})
+
+
+def test_notes_on_a_shared_machine_are_told_once():
+    tail = f"{MACHINE_SHARED}, times are upper bounds"
+    runs = {
+        name: replace(measured(), notes=(f"load {load} on 2 cores: {tail}.",))
+        for name, load in (("MPI", 8.9), ("pipe", 7.1))
+    }
+    below = views.sweep(runs).caption.lower()
+    assert below.count(MACHINE_SHARED) == 1 and "load" not in below
+
+
+def test_numbers_stand_in_bars_that_have_room_and_the_least_are_in_ink():
+    run, flows = ring_run()[:2]
+    numbers = np.arange(flows.n_flows) + 1
+    picture = views.timeline(run, flows, numbers=numbers, title="what is sent")
+    assert "what is sent" in {words.get_text() for words in picture.axes.texts}
+    with pytest.raises(ValueError, match="numbers must have one for each"):
+        views.timeline(run, flows, numbers=[1])
+
+
+def test_lines_of_several_cables_say_how_many():
+    hall = topologies.build("leaf_spine", hosts=32, radix=16)
+    plates = fabric_scene(hall, counts=True).layers["counts"].fields["texts"]
+    assert plates == [text("fabric.count", n=4)] * 8
+    assert "counts" not in fabric_scene(hall).layers
 
 
 def test_only_what_no_point_passes_is_a_bound():
@@ -1345,6 +1398,7 @@ def test_notebook_shows_theme_colours_alt_text_and_table(pictures, name):
     # made from content: twice on a page is the same
     assert all(re.fullmatch(r"\w*[0-9a-f]{8,}", i) for i in ids)
     wide = name.startswith(("hall", "sweep", "ruler", "comparison", "ring", "graph"))
+    wide |= name in ("table zoom", "loaded", "crossbar", "nine servers", "mesh")  # in rows of tiers
     assert f'width="{880 if wide else 700}"' in shown
 
 

@@ -402,7 +402,7 @@ def test_a_trace_comes_back_as_it_went(tmp_path):
         3
     ].items()
     fabric, again, seen = workload.read_trace(file)
-    assert [fabric.name(n) for n in range(2)] == ["compute 0", "communication"]
+    assert [fabric.name(n) for n in range(2)] == ["compute", "communication"]
     assert engines.run(fabric, routing.route(fabric, again), again).finish == pytest.approx(
         seen.finish
     )

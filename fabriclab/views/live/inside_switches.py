@@ -359,6 +359,12 @@ def device_layers(run: Crossing, lanes: Lanes, now: float, answer: str) -> dict[
             received_words(run, now),
             colour=COLOUR["soft"],
         ),
+        "received name": texts(
+            receivers_at + _RECEIVER + 8,
+            ports[:1] - half - 6,
+            [text("live.inside_switch.received")],
+            colour=COLOUR["soft"],
+        ),
         "queue names": texts(
             _QUEUE[1] + _CELL,
             ports - half - 8,

@@ -293,7 +293,7 @@ def parallelism_scene(
     state = state_of(job, tp, pp, sharding, microbatch, order)
     sent = state.sent
     nic = np.asarray(sent[:, 1:].sum(axis=1) / job.nic_rate)  # (3,) [s]
-    said = sentence(state, float(nic.sum()))
+    said = sentence(state, float(nic.sum()), order)
     layers = {
         **hall_layers(state, sent),
         **byte_layers(sent),
@@ -317,12 +317,15 @@ def parallelism_scene(
     )
 
 
-def sentence(state: State, nic: float) -> str:
+def sentence(state: State, nic: float, order: str) -> str:
     """Return in words whether a layout fits, what its step takes, and what it waits for longest."""
     verdict = "fits" if state.fits else "too_large"
     layout = state.layout
     return text(
         f"live.parallelism.said_{verdict}",
+        layout=text(
+            "live.parallelism.dealt_layout" if order == "dealt out" else "live.parallelism.layout"
+        ),
         memory=state.kept.most / 1e9,
         room=state.room / 1e9,
         step=state.step.time,
@@ -501,7 +504,7 @@ def memory_layers(state: State) -> dict[str, Layer]:
     left = np.asarray(to_x(ends - sizes))
     right = np.asarray(to_x(ends))
 
-    hues = np.array([COLOUR[name] for name in ("node", "edge", "hair", "gpu", "soft")])
+    hues = np.array([COLOUR[name] for name in ("soft", "edge", "soft", "hair", "edge")])
     names = [text(f"live.parallelism.{name}") for name in parts]
     notes = [gigabytes(size) for size in parts.values()]
     middle = _MEMORY_TOP + _LANE / 2
@@ -575,7 +578,11 @@ def step_layers(state: State) -> dict[str, Layer]:
     names = [text("live.parallelism.compute")]
     names += [text(f"live.parallelism.wait_{kind}") for kind in KINDS]
     notes = [seconds(time) for time in times.tolist()]
-    written = [names[0], *("" for _ in KINDS)]  # the others have a legend beside the bytes
+    written = [names[0]]
+    written += [
+        f"{kind.upper()} {time}" if time_of else ""
+        for kind, time, time_of in zip(KINDS, notes[1:], times[1:], strict=True)
+    ]
     grid = (_STEP_TOP - 4, _NIC_TOP + _LANE - 2)
     return {
         **tick_layers(tick_places(longest), to_x, lambda value: f"{value:g} s", grid, True),

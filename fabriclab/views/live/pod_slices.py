@@ -192,12 +192,16 @@ def slice_words(pod: Pod, shares: dict[str, Floats]) -> str:
         joined=percent(float(shares["any time"][place])),
         fixed=percent(float(shares["fixed time"][place])),
     )
+    joined, fixed = pod.running(pod.joined), pod.running(pod.fixed)
+    key = "live.slices.now"
+    if _CUBES // pod.size == 1:
+        key += "_both" if fixed else "_joined" if joined else "_neither"
     rest = text(
-        "live.slices.now",
+        key,
         down=pod.down,
         cubes=_CUBES,
-        joined=pod.running(pod.joined),
-        fixed=pod.running(pod.fixed),
+        joined=joined,
+        fixed=fixed,
         of=_CUBES // pod.size,
     )
     return f"{first} {rest}"

@@ -70,6 +70,7 @@ _LINES_APART = 14.0  # least distance between two names
 
 # The comparison in px: a column for each loop.
 _COLUMN_LEFT = 66.0
+_LEGEND_LEFT = 178.0  # behind the title of the rates
 _COLUMN_GAP = 18.0
 _COLUMN_UPPER = (74.0, 208.0)
 _COLUMN_LOWER = (266.0, 348.0)
@@ -456,9 +457,10 @@ def incast_scene(
             ),
             **time_ticks(end, to_x, _FOOT, 7),
             "axis": texts(
-                _NAMES_AT + 16,
-                _FOOT + 12,
+                _RIGHT,
+                _FOOT + 29,
                 [text("live.incast.axis")],
+                align=2.0,
                 colour=COLOUR["soft"],
             ),
             **moments(run, to_x, (_UPPER[0], _FOOT), senders, lossless),
@@ -804,10 +806,9 @@ def loops_scene(
     layers: dict[str, Layer] = {
         "title": heading(16.0, text("live.control_loops.queue")),
         "legend": texts(
-            _WIDTH - 14,
+            _LEGEND_LEFT,
             _COLUMN_LOWER[0] - 20,
-            [text("live.control_loops.legend") if lossless == "pause" else ""],
-            align=2.0,
+            [text("live.control_loops.legend")] if any(r.pauses for r in runs.values()) else [],
             bold=1.0,
             colour=COLOUR["paused"],
         ),
@@ -839,9 +840,18 @@ def loops_scene(
         layers,
         _COLUMN_HEIGHT,
         alt=f"{said} {loops_setting(senders, lossless, buffer)}",
-        hint=text("live.control_loops.hint"),
+        hint=loops_hint(runs),
         width=_WIDTH,
     )
+
+
+def loops_hint(runs: dict[str, Run]) -> str:
+    """Return what a reader can do, and what crosses and dots say where there are any."""
+    words = [text("live.control_loops.hint")]
+    if any(run.drops for run in runs.values()):
+        words.append(text("live.control_loops.hint_lost"))
+    words.append(text("live.control_loops.hint_fair"))
+    return " ".join(words)
 
 
 def column_thresholds(

@@ -186,7 +186,7 @@ def queue_pair_scene(kind: str, now: str, to: str) -> Scene:
     is_refused = bool(change.refusal)
     form = FORM["failed" if is_refused else "plain"]
     layers = {
-        "possible": lines([*possible, *heads], width=1.2, colour=COLOUR["edge"]),
+        "possible": lines([*possible, *heads], width=1.4, colour=COLOUR["edge"]),
         "step": lines([asked], width=2.5, colour=COLOUR["ink"], dash=1.0 * is_refused, form=form),
         "end": lines([arrow_head(asked, 8.0)], width=2.5, colour=COLOUR["ink"]),
         "states": states_layer(change),
@@ -775,17 +775,21 @@ def copies_scene(
     drawn = scene_of(sources.fabric, tall=_COPY_TALL)
     total = units.size(size)
 
-    over = [" – ".join(part_names(sources.fabric, move)) for move in path.moves]
+    places = server_map(sources.fabric, drawn, path.moves)
+    passed = [places.passed(part_names(sources.fabric, move)) for move in path.moves]
+    over = [" – ".join(names) for names in passed]
+    links = sum(len(names) - 1 for names in passed if len(set(names)) > 1)
     times = [move.issue + move.latency + total / move.rate for move in path.moves]
     words = []
     for move, parts, time in zip(path.moves, over, times, strict=True):
-        words.append(text("live.copies.copy", by=move.by, over=parts, rate=move.rate, time=time))
+        shown = four_digits(time) if len(times) > 1 else units.format_time(time)
+        words.append(text("live.copies.copy", by=move.by, over=parts, rate=move.rate, time=shown))
     caption = text(
         "live.copies.said",
         a=drawn_name(sources.fabric, start),
         b=drawn_name(sources.fabric, "gpu 0"),
         n=times_in_words(path.copies),
-        links=counted(path.hops, "link"),
+        links=counted(links, "link"),
         time=path.time(total),
         size=total,
     )
@@ -805,9 +809,15 @@ def copies_scene(
         said=caption,
         alt=f"{caption} {'; '.join(words)}",
         table=Table(columns),
-        layers=copy_layers(sources.fabric, drawn, path.moves, words),
+        layers=copy_layers(drawn, places, copy_paths(sources.fabric, places, path.moves), words),
         height=drawn.height + _COPY_ROW * path.copies + 8,
     )
+
+
+def four_digits(time: float) -> str:
+    """Return a time [s] with a digit more than their sum has, so that a reader who adds several gets that sum."""
+    _, unit = units.format_time(time).split()
+    return f"{time / units.time(f'1 {unit}'):#.4g} {unit}"
 
 
 def times_in_words(n: int) -> str:
@@ -831,16 +841,21 @@ class ServerMap:
             return self.cables[start, end]
         return np.array([self.spots[start], self.spots[end]])
 
-    def legs(self, start: str, end: str) -> list[Floats]:
-        """Return the lines from one part to the next, through a port if there is one between them.
+    def passed(self, names: Sequence[str]) -> list[str]:
+        """Return the parts on a copy's path with the ports between them.
 
         A copy's path does not name the port of a GPU, but the picture shows it.
         """
-        if (start, end) not in self.cables:
-            for port in self.spots:
-                if (start, port) in self.cables and (port, end) in self.cables:
-                    return [self.leg(start, port), self.leg(port, end)]
-        return [self.leg(start, end)]
+        found = [names[0]]
+        for start, end in itertools.pairwise(names):
+            if (start, end) not in self.cables:
+                found += [
+                    port
+                    for port in self.spots
+                    if (start, port) in self.cables and (port, end) in self.cables
+                ][:1]
+            found.append(end)
+        return found
 
 
 def server_map(fabric: Fabric, drawn: Scene, moves: Sequence[gpudirect.Move]) -> ServerMap:
@@ -895,10 +910,16 @@ def drawn_name(fabric: Fabric, part: str) -> str:
 
 
 def copy_paths(fabric: Fabric, places: ServerMap, moves: Sequence[gpudirect.Move]) -> list[Floats]:
-    """Return the line of each copy (P, 2), shifted sideways so that none hides another or runs behind a box. [px]."""
-    over = [part_names(fabric, move) for move in moves]
+    """Return the line of each copy (P, 2), shifted sideways so that none hides another or runs behind a box. [px].
+
+    A copy that has a cable for itself lies on it.
+    """
+    over = [places.passed(part_names(fabric, move)) for move in moves]
     between = [number for number, names in enumerate(over) if len(set(names)) > 1]
-    wide = _COPIES_APART * max(len(between) - 1, 0) + _COPY_WIDTH  # of all copies side by side
+    on: dict[frozenset[str], list[int]] = {}  # both ends of a cable -> copies that use it
+    for number in between:
+        for ends in itertools.pairwise(over[number]):
+            on.setdefault(frozenset(ends), []).append(number)
     paths = []
     for number, names in enumerate(over):
         legs = []
@@ -907,9 +928,11 @@ def copy_paths(fabric: Fabric, places: ServerMap, moves: Sequence[gpudirect.Move
             beside = np.array([90 + 2.5 * aside, 0.0])
             legs = [places.leg(a, b) + beside for a, b in itertools.pairwise(names)]
         else:
-            aside = _COPIES_APART * (between.index(number) - (len(between) - 1) / 2)
             for start, end in itertools.pairwise(names):
-                legs += [beside_boxes(leg, aside, wide, places) for leg in places.legs(start, end)]
+                users = on[frozenset((start, end))]
+                aside = _COPIES_APART * (users.index(number) - (len(users) - 1) / 2)
+                wide = _COPIES_APART * (len(users) - 1) + _COPY_WIDTH  # of all of them side by side
+                legs.append(beside_boxes(places.leg(start, end), aside, wide, places))
         paths.append(np.concatenate(legs))
     return paths
 
@@ -964,13 +987,11 @@ def clamped(value: float, low: float, high: float) -> float:
 
 
 def copy_layers(
-    fabric: Fabric, drawn: Scene, moves: Sequence[gpudirect.Move], words: list[str]
+    drawn: Scene, places: ServerMap, paths: Sequence[Floats], words: list[str]
 ) -> dict[str, Layer]:
     """Return the layers of a picture with copies as numbered lines, and below it each copy in words."""
-    places = server_map(fabric, drawn, moves)
-    paths = copy_paths(fabric, places, moves)
-    colours = _COPY_COLOURS[np.arange(len(moves)) % len(_COPY_COLOURS)]
-    rows = drawn.height + 12 + _COPY_ROW * np.arange(len(moves), dtype=np.float64)  # (C,) [px]
+    colours = _COPY_COLOURS[np.arange(len(paths)) % len(_COPY_COLOURS)]
+    rows = drawn.height + 12 + _COPY_ROW * np.arange(len(paths), dtype=np.float64)  # (C,) [px]
     cables = drawn.layers["cables"]
     return {
         "servers": drawn.layers["servers"],
@@ -995,12 +1016,15 @@ def number_layer(
     for x, y in places.drives.values():
         edges.append(np.array([x - wide / 2, y - tall / 2, x + wide / 2, y + tall / 2]))
     left, top, right, foot = np.array(edges).T
-    on_lines = []
+    on_lines: list[Floats] = []
     for path in paths:
         x, y = path[-_CURVE:].T[:, :, None]  # (P, 1) each
         across = np.maximum(np.maximum(left - x, x - right), 0.0)
         down = np.maximum(np.maximum(top - y, y - foot), 0.0)
         room = np.hypot(across, down).min(axis=1)
+        for other in on_lines:  # two numbers do not lie on each other
+            away = np.abs(path[-_CURVE:] - other).max(axis=1)
+            room = np.where(away < _NUMBER_SIZE + 1, -1.0, room)
         on_lines.append(path[-_CURVE:][int(room.argmax())])
     before_words = np.stack([np.full(rows.size, 18.0), rows], axis=1)
     # Those before the words are smaller than a row is high, so that they don't touch.

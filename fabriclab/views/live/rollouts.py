@@ -337,7 +337,9 @@ def rule_layers(plan: Change, state: State) -> dict[str, Layer]:
     paths, widths, colours, flow, names, notes = [], [], [], [], [], []
     heads = []
     for switch, following in state.rules.items():
-        path = cable_path(plan, switch, following, _APART)
+        # On its cable, unless a rule leads back over it.
+        aside = _APART if state.rules.get(following) == switch else 0.0
+        path = cable_path(plan, switch, following, aside)
         comes_by = (switch, following) in used
         in_circle = switch in state.circle
         colour = COLOUR["ink"] if comes_by else COLOUR["edge"]

@@ -7,7 +7,7 @@ right for what each sends.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -660,7 +660,7 @@ def results_scene(
     drawn, own_sentence = results_of(results, values)
     at = None if cursor is None else cursor * _CURSOR_UNITS[x][1]
     said = own_sentence or sentence
-    return sweeps.sweep_scene(
+    scene = sweeps.sweep_scene(
         drawn,
         y,
         x,
@@ -672,6 +672,7 @@ def results_scene(
         x_name=x_name,
         token=token,
     )
+    return scene if scene.wrong else replace(scene, hint=sweeps.published_sources(drawn, x))
 
 
 # Traffic ----------------------------------------------------------------------------------------
@@ -897,6 +898,16 @@ def traffic_words(traffic: Traffic) -> dict[str, Layer]:
     fullest_x = float(np.clip(fullest_x, _MAP_LEFT + half, _MAP_RIGHT - half))
     below = _MAP_BOTTOM + 10
     steps = scale(_MAP_BOTTOM + 40, left=74.0)
+    # A cell that carries nothing is empty; a hairline stands for links.
+    steps["idle"] = boxes(
+        82.0,
+        _MAP_BOTTOM + 40,
+        12.0,
+        12.0,
+        round=1.0,
+        colour=COLOUR["sunk"],
+        edge=COLOUR["hair"],
+    )
     return {
         "senders": texts(_MAP_LEFT - 6, _MAP_TOP + middle, rows, align=2.0, size=11.0),
         "receivers": texts(_MAP_LEFT + middle, below, columns, align=1.0, size=11.0),

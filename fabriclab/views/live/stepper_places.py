@@ -730,14 +730,33 @@ def lower(point: Floats, by: float) -> Floats:
 
 
 def outside(path: Floats, cards: Cards, pair: Pair) -> Floats:
-    """Return the part of a path that lies outside of both boxes that it joins."""
+    """Return the part of a path that lies outside of both boxes that it joins, from frame to frame."""
     hidden = np.zeros(len(path), dtype=bool)
     for card in pair:
-        across = np.abs(path[:, 0] - cards.middle(card)[0]) < cards.w[card] / 2
-        along = np.abs(path[:, 1] - cards.middle(card)[1]) < cards.h[card] / 2
-        hidden |= across & along
+        hidden |= is_inside(path, cards, card)
     seen = np.flatnonzero(~hidden)
-    return path[seen[0] : seen[-1] + 1]
+    first, last = int(seen[0]), int(seen[-1])
+    parts = [path[first : last + 1]]
+    if first > 0:
+        parts.insert(0, on_frame(path[first - 1], path[first], cards, pair)[None])
+    if last + 1 < len(path):
+        parts.append(on_frame(path[last + 1], path[last], cards, pair)[None])
+    return np.concatenate(parts)
+
+
+def is_inside(points: Floats, cards: Cards, card: int) -> Flags:
+    """Return which points (P, 2) lie inside of a box, (P,)."""
+    across = np.abs(points[:, 0] - cards.middle(card)[0]) < cards.w[card] / 2
+    along = np.abs(points[:, 1] - cards.middle(card)[1]) < cards.h[card] / 2
+    return np.asarray(across & along)
+
+
+def on_frame(hidden: Floats, seen: Floats, cards: Cards, pair: Pair) -> Floats:
+    """Return where the straight line from a point inside of a box to one outside of it meets the frame, (2,) [px]."""
+    share = np.linspace(0.0, 1.0, _POINTS)[:, None]
+    points = hidden + share * (seen - hidden)
+    inside = np.any([is_inside(points, cards, card) for card in pair], axis=0)
+    return np.asarray(points[int(np.argmin(inside))])
 
 
 # On a given fabric ------------------------------------------------------------------------------

@@ -854,7 +854,7 @@ def side_panel(stage: Stage, step: int) -> Scene:
     numbers = [str(row.step) for row in steps]
     sends = [row.sends for row in steps]
     layers = {
-        "title": list_title(),
+        "title": list_title(stage.show.adds),
         "row": boxes(8.0, marked - 11, _LIST_WIDTH - 16, 22.0, colour=COLOUR["wash"], round=6.0),
         "heads": texts(16.0, y[heads], phases, bold=1.0, colour=COLOUR["soft"]),
         "steps": texts(32.0, at, numbers, align=2.0, bold=current, colour=ink),
@@ -865,10 +865,13 @@ def side_panel(stage: Stage, step: int) -> Scene:
     return Scene("", layers=layers, height=HIGH, width=_LIST_WIDTH)
 
 
-def list_title() -> Layer:
-    """Return the titles of the two columns of the list: what is sent, and what is there then."""
+def list_title(adds: bool) -> Layer:
+    """Return the titles of both columns of the list: what is sent, and what is there then or, without sums, comes."""
     ends = np.array([16.0, _LIST_WIDTH - 12])
-    words = [text("live.stepper.seen_by"), text("live.stepper.then")]
+    words = [
+        text("live.stepper.seen_by"),
+        text("live.stepper.then" if adds else "live.stepper.gets"),
+    ]
     return texts(ends, _LIST_TOP, words, align=np.array([0.0, 2.0]), bold=1.0)
 
 

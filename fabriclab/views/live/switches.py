@@ -388,7 +388,7 @@ def cell_layers(played: PlayedStory) -> dict[str, Layer]:
             _CELL_WIDTH,
             _CELL_HEIGHT,
             colour=COLOUR["paper"],
-            edge=np.where(changed, COLOUR["ink"], COLOUR["line"]),
+            edge=np.where(changed, COLOUR["ink"], COLOUR["hair"]),
             texts=contents,
             ink=COLOUR["ink"],
             names=names,
@@ -607,7 +607,23 @@ def quantisation_scene(bits: int, largest: int, workers: int) -> Scene:
         at=scales,
         values=(errors, bounds),
         said=caption,
+        knee=overflow_of(scales[:-1], errors[:-1], bounds[:-1]),
     )
+
+
+def overflow_of(
+    scales: Floats, errors: list[float], bounds: Floats
+) -> tuple[float, float, str] | None:
+    """Return the first scale with which sums overflow, the error there, and a name; None if there is no such scale.
+
+    Without an overflow no error is above its bound.
+    """
+    beyond = np.flatnonzero(np.array(errors) > bounds)
+    if not beyond.size:
+        return None
+    first = int(beyond[0])
+    words = text("live.quantisation.overflow", bits=raised(round(float(np.log2(scales[first])))))
+    return float(scales[first]), errors[first], words
 
 
 def raised(number: float) -> str:
@@ -673,7 +689,8 @@ def tenants_scene(fabric: Fabric, jobs: int, mode: str, quota: int) -> Scene:
     roots = []
     spoken = spoken_names(fabric)
     for job, tree in manager.jobs.items():
-        roots.append(f"{job}: {spoken[tree.switches[-1]]}")
+        key = "live.tenants.a_root" if roots else "live.tenants.first_root"
+        roots.append(text(key, job=job, root=spoken[tree.switches[-1]]))
     caption = text(
         "live.tenants.said",
         n=len(manager.jobs),

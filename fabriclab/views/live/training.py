@@ -29,7 +29,6 @@ from fabriclab.views.scene import (
     Layer,
     Scene,
     boxes,
-    ink_on,
     lines,
     scale,
     shade,
@@ -63,7 +62,6 @@ _END_CENTRED = (
 )
 _MOST_SLOW = 16  # greatest factor of a slow rank
 _FACTORS = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, float(_MOST_SLOW))  # of the curve of times
-_DIGIT, _DIGITS_APART = 7.0, 6.0  # width of a digit in a bar, and the room beside all of them [px]
 _PICTURE = 560.0  # width of a picture with a panel beside it [px]
 
 # Overlap: a strip for each way to schedule, with two lanes; and the same again, magnified. [px]
@@ -138,7 +136,9 @@ def computations_scene(run: PatternRun, lane: str, group: int) -> Scene:
         "idle": idle_of(drawn.layers["bars"], np.unique(drawn.layers["bars"].fields["y"])),
         **drawn.layers,
         **timelines.named_samples(words, np.array(colours)),
-        "bars": numbered_bars(drawn.layers["bars"], numbers),
+        "bars": timelines.with_numbers(
+            drawn.layers["bars"], [f"{number}" for number in numbers.tolist()]
+        ),
     }
     columns = {
         lane: flows.source,
@@ -158,21 +158,6 @@ def numbers_in_kind(labels: NDArray[np.int32], group: int) -> Ints:
     first = np.searchsorted(labels, labels)  # (C,) index of the first of its kind
     numbers: Ints = (np.arange(labels.size) - first) // group + 1
     return numbers
-
-
-def numbered_bars(bars: Layer, numbers: Ints) -> Layer:
-    """Return bars with numbers in them, where there is room on both sides of a number."""
-    fields = bars.fields
-    names = [f"{name} {number}" for name, number in zip(fields["names"], numbers, strict=True)]
-    more = {
-        "ink": ink_on(fields["colour"]),
-        "texts": [
-            f"{number}" if wide > _DIGIT * len(f"{number}") + _DIGITS_APART else ""
-            for number, wide in zip(numbers, np.asarray(fields["w"]).tolist(), strict=True)
-        ],
-        "names": names,
-    }
-    return Layer("boxes", {**fields, **more})
 
 
 # Pipeline ---------------------------------------------------------------------------------------
