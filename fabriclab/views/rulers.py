@@ -426,11 +426,6 @@ def band(measured: Result, expected: Result, *, finding: str | None = None) -> P
     )
 
 
-def _from_zero(rate: float) -> str:
-    """Write a tick of an axis of rates [B/s] that begins at 0, which needs no unit."""
-    return units.format_rate(rate) if rate else "0"
-
-
 def band_scene(rate: float, expected: float, low: float, high: float) -> Scene:
     """Return the picture of a measured rate [B/s], of what is expected, and of the ends of its band; see `band`."""
     most = _BAND_ROOM * max(rate, expected, high)
@@ -452,7 +447,7 @@ def band_scene(rate: float, expected: float, low: float, high: float) -> Scene:
     # The name of the band stands over it, and that of the mark beyond the end of the band or beside the mark.
     beside = right if left <= at <= right else at
     layers = {
-        **tick_layers(ticks, to_x, _from_zero, (_BAND_TOP + 14, _BAND_BOTTOM), True),
+        **tick_layers(ticks, to_x, units.format_rate, (_BAND_TOP + 14, _BAND_BOTTOM), True),
         "band": boxes(left, top, right - left, _BAND_HIGH, colour=COLOUR["hair"], round=0.0),
         "expected": lines(
             [np.array([[middle, top], [middle, top + _BAND_HIGH]])], colour=COLOUR["soft"]

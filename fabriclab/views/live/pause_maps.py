@@ -13,9 +13,9 @@ from fabriclab.core import Fabric, Flags, Floats, Ints
 from fabriclab.engines.packet import LOG_KINDS, Settings, Trace
 from fabriclab.texts import text
 from fabriclab.views.common import common_ends
+from fabriclab.views.layout import along_curve
 from fabriclab.views.live.queues import view_of
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table
-from fabriclab.views.page import plain
 from fabriclab.views.scene import (
     COLOUR,
     Layer,
@@ -26,6 +26,7 @@ from fabriclab.views.scene import (
     log_axis,
     texts,
     tick_layers,
+    tick_texts,
 )
 
 _CAUSES = ("broken card", "slow receiver")
@@ -368,7 +369,7 @@ def node_places(case: Case, fabric: Fabric) -> Floats:
 
 def link_paths(fabric: Fabric, places: Floats) -> list[Floats]:
     """Return a curve for each link; the two directions of a cable run side by side."""
-    along = np.linspace(0, 1, 17)
+    along = along_curve(25)
     eased = along * along * (3 - 2 * along)
     half = {0: _HOST[1] / 2, 1: _SWITCH[1] / 2, 2: _SWITCH[1] / 2}
     paths = []
@@ -574,7 +575,7 @@ def curve_layers(
         "x ticks": texts(
             to_x(times),
             _LOWER[1] + 13,
-            [plain(units.format_time(float(time))) for time in times],
+            tick_texts(times, units.format_time),
             align=1.0,
             colour=COLOUR["soft"],
         ),

@@ -27,6 +27,7 @@ from fabriclab.views.scene import (
     log_axis,
     texts,
     tick_layers,
+    tick_texts,
 )
 from fabriclab.views.sweeps import crowding, densely
 
@@ -454,9 +455,10 @@ def incast_scene(
             ),
             **time_ticks(end, to_x, _FOOT, 7),
             "axis": texts(
-                _NAMES_AT + 16,
-                _FOOT + 12,
+                _RIGHT,
+                [_FOOT + 30],
                 [text("live.incast.axis")],
+                align=2.0,
                 colour=COLOUR["soft"],
             ),
             **moments(run, to_x, (_UPPER[0], _FOOT), senders, lossless),
@@ -688,7 +690,7 @@ def rate_layers(
             width=1.2,
             colour=COLOUR["soft"],
         ),
-        f"{prefix}others": lines(paths[1:], width=0.9, alpha=0.4, colour=COLOUR["rate"]),
+        f"{prefix}others": lines(paths[1:], width=0.9, alpha=0.6, colour=COLOUR["rate"]),
         f"{prefix}one": lines(paths[:1], width=2.0, colour=COLOUR["rate"]),
     }
 
@@ -697,7 +699,7 @@ def time_ticks(end: float, to_x: Any, foot: float, n: int) -> dict[str, Layer]:
     """Return the ticks of the time axis."""
     places = np.array(MaxNLocator(n, steps=[1, 2, 2.5, 5, 10]).tick_values(0, end))
     places = places[(places >= 0) & (places <= end)]
-    words = [plain(units.format_time(float(place))) for place in places]
+    words = tick_texts(places, units.format_time)
     return {
         "x ticks": texts(to_x(places), foot + 12, words, align=1.0, colour=COLOUR["soft"]),
     }
