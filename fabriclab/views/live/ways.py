@@ -23,6 +23,7 @@ from fabriclab.views.layout import (
     Lines,
     Marks,
     Placed,
+    apart,
     boxes_of,
     counted,
     holder,
@@ -32,6 +33,7 @@ from fabriclab.views.layout import (
     number_in,
     paths_of,
     place_name,
+    port_gaps,
     server_name,
     spoken_names,
 )
@@ -419,7 +421,7 @@ def roulette(flows: int = 32, cables: int = 32, seed: int = 0) -> Live:
         "cables": Slider(2, 64),
         "seed": Slider(0, 99, play=True),
     }
-    return live_view("roulette", arguments, roulette_scene, controls)
+    return live_view("roulette", arguments, roulette_scene, controls, room=1)
 
 
 def roulette_scene(flows: int, cables: int, seed: int) -> Scene:
@@ -954,6 +956,7 @@ def ring_panel(fabric: Fabric, wiring: str, ring: Ints, *, is_first: bool) -> Sc
 
     lit = cables.fullest > 0
     width = np.where(lit, 1.5 + 1.5 * np.minimum(cables.fullest, 1.0), link_width(0.0))
+    width = apart(width, canvas.unit * port_gaps(marks, cables))
     ends = zip(cables.a, cables.b, strict=True)
     prefix = "" if is_first else "right "
     layers = {
