@@ -222,7 +222,7 @@ def test_the_times_beside_a_straggler_are_those_of_the_engine(what, ranks):
             )
     # The picture shows loads, so no hue stands for an algorithm: the one that is drawn is in ink.
     colours = view.scene.side.layers["curves"].fields["colour"]
-    assert colours.tolist() == [COLOUR["ink"], COLOUR["edge"]]
+    assert colours.tolist() == [COLOUR["ink"], COLOUR["soft"]]
 
 
 def test_messages_on_time_are_grey_and_the_latest_is_the_fullest_of_the_scale():

@@ -412,7 +412,7 @@ def test_repetitions_are_drawn_once():
     spans = np.stack([grey["x"], grey["x"] + grey["w"]], axis=1)
     # from the end of the first one on
     assert np.allclose(spans, ticks["x"][1:].reshape(2, 2), atol=1e-2)
-    assert ticks["texts"] == ["0 s", "2.76 ms", "351 ms", "353 ms", "701 ms"]
+    assert ticks["texts"] == ["0 ms", "2.76 ms", "351 ms", "353 ms", "701 ms"]
 
 
 def test_only_the_lanes_that_end_last_are_drawn():
@@ -1688,7 +1688,7 @@ def test_the_panel_of_errors_has_ticks_and_ink_lies_over_grey():
     }
     side = sweep_scene({"seen": seen, **models}, error=True).side.layers
     assert len(side["x ticks"].fields["texts"]) >= 3
-    assert side["lines"].fields["colour"].tolist() == [COLOUR["edge"], COLOUR["ink"]]
+    assert side["lines"].fields["colour"].tolist() == [COLOUR["soft"], COLOUR["ink"]]
     assert side["points"].fields["colour"][-1] == COLOUR["ink"]
 
 

@@ -185,7 +185,7 @@ def queue_pair_scene(kind: str, now: str, to: str) -> Scene:
     is_refused = bool(change.refusal)
     form = FORM["failed" if is_refused else "plain"]
     layers = {
-        "possible": lines([*possible, *heads], width=1.2, colour=COLOUR["hair"]),
+        "possible": lines([*possible, *heads], width=1.4, colour=COLOUR["edge"]),
         "step": lines([asked], width=2.5, colour=COLOUR["ink"], dash=1.0 * is_refused, form=form),
         "end": lines([arrow_head(asked, 8.0)], width=2.5, colour=COLOUR["ink"]),
         "states": states_layer(change),
