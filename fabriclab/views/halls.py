@@ -43,7 +43,6 @@ _TOP = 26.0  # middle of the highest row [px]
 _TALLEST = 112.0  # height of all cells [px]
 _CELL = 15.0  # greatest height of a cell [px]
 _HALF = 11.0  # half the height of a switch [px]
-_THICKEST = 1.1  # width of an idle line that stands for many cables [px]
 _BETWEEN = (
     120.0,
     98.0,
@@ -505,7 +504,7 @@ def _cable_layers(hall: Hall, placed: Placed, places: _Places, colour: str) -> d
 
     place = m.row[k.b] if colour == "tier" else np.maximum(m.rail[k.a], m.rail[k.b])
     single = max(float(k.fastest.max(initial=0.0)), 1.0)  # [B/s]
-    idle = np.minimum(link_width(0.0) * np.maximum(k.total / single, 1.0) ** 0.1, _THICKEST)
+    idle = link_width(0.0) * np.clip(k.total / single, 1.0, 40.0) ** 0.08
     width = np.where(np.nan_to_num(k.fullest) > 0, link_width(k.fullest), idle)
     cables = lines(paths, **layout.line_look(k, colour, place, width), **layout.readable(m, k))
     part = np.flatnonzero((k.failed > 0) & (k.failed < k.cables))

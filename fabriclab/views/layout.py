@@ -551,9 +551,24 @@ def port_gaps(m: Marks, k: Lines) -> Floats:
     return np.asarray(gaps)
 
 
-def apart(width: Floats, gap: Floats) -> Floats:
-    """Return the widths of lines (L,) that leave a box ``gap`` px from each other: narrow enough not to be one area."""
-    return np.asarray(np.minimum(width, np.maximum(_OF_GAP * gap, _LEAST_APART)))
+def part_apart(width: Floats, gap: Floats, of_pair: Ints, busy: Flags) -> Floats:
+    """Return what part of its width each line (L,) has, so that lines that leave a box side by side are no one area.
+
+    All lines between two rows have the same part, so that of two the fuller stays the wider.
+
+    Parameters
+    ----------
+    width, gap : ndarray, shape (L,)
+        Full width of each line, and its distance from its neighbours at its boxes. [px]
+    of_pair : ndarray, shape (L,)
+        Number of the pair of rows that each line joins.
+    busy : ndarray, shape (L,)
+        Whether a line is in use; others are hairlines.
+    """
+    part = np.ones(of_pair.max(initial=0) + 1)
+    room = np.maximum(_OF_GAP * gap, _LEAST_APART)
+    np.minimum.at(part, of_pair[busy], (room / width)[busy])
+    return np.asarray(part[of_pair])
 
 
 # Colours and words --------------------------------------------------------------------------------

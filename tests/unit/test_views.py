@@ -489,7 +489,7 @@ def test_five_series_have_marks_and_the_rest_are_pale_grey():
     runs = {f"algorithm number {i}": predicted(beta=1e9 * 1.3**i) for i in range(8)}
     layers = sweep_scene(runs, bounds={"bound": "1 ms"}).layers
     lines, marks = layers["lines"].fields, layers["marks"].fields
-    is_pale = lines["alpha"] < 1
+    is_pale = lines["width"] < 2
     assert is_pale.tolist() == [False] * 5 + [True] * 3
     # The three others are as grey as the bound.
     assert {*lines["colour"][is_pale].tolist()} == {COLOUR["edge"]}
@@ -842,7 +842,7 @@ def test_table_of_a_fabric_is_what_was_drawn(pictures, name):
         for c in axes.collections
         if isinstance(c, LineCollection) and len(c.get_segments()) == table.n_rows
     )
-    more, width = table["together [B/s]"], np.asarray(lines.get_linewidths())
+    more, width = table["together [B/s]"], np.asarray(lines.get_linewidths()) / 0.72  # [px]
     if "load" in table.columns:
         works = table["failed"] < table["cables"]
         assert width[works] == pytest.approx(link_width(table["fullest"][works]), abs=1e-5)

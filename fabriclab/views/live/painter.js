@@ -15,7 +15,7 @@ const LEAST = 0.8, MOST = 1.6, FULL = 3;
 // px; strokes up to this width keep it, as texts keep their size, however large the picture is: what grows is the room
 // between them. What is wider is an area.
 const STROKE = 8;
-const CLEAR = 6; // px; what a box must have beyond the words in it, left and right together
+const CLEAR = 4; // px; what a box must have beyond the words in it, left and right together
 const BEHIND = 0.55; // of its width a cable in use has that lies furthest behind in a solid
 const GLIDING = ["x", "y", "z", "w", "h", "size", "width"];
 const MOST_PACKETS = 1500;

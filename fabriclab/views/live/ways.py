@@ -23,7 +23,6 @@ from fabriclab.views.layout import (
     Lines,
     Marks,
     Placed,
-    apart,
     boxes_of,
     counted,
     holder,
@@ -31,6 +30,7 @@ from fabriclab.views.layout import (
     link_in_words,
     marks_of,
     number_in,
+    part_apart,
     paths_of,
     place_name,
     port_gaps,
@@ -956,7 +956,8 @@ def ring_panel(fabric: Fabric, wiring: str, ring: Ints, *, is_first: bool) -> Sc
 
     lit = cables.fullest > 0
     width = np.where(lit, 1.5 + 1.5 * np.minimum(cables.fullest, 1.0), link_width(0.0))
-    width = apart(width, canvas.unit * port_gaps(marks, cables))
+    gaps = canvas.unit * port_gaps(marks, cables)
+    width *= np.where(lit, part_apart(width, gaps, marks.row[cables.a], lit), 1.0)
     ends = zip(cables.a, cables.b, strict=True)
     prefix = "" if is_first else "right "
     layers = {
