@@ -371,6 +371,15 @@ class Painter {
 
   dot(x, y, r, kind, colour) {
     const pen = this.pen, corners = CORNERS[kind > 6 ? kind - 4 : kind];
+    if (!kind) { // two areas, since the edge of a stroke would make a polygon of a small disc
+      for (const [hue, more] of [[this.paper, 0.5], [colour, -0.5]]) {
+        pen.beginPath();
+        pen.arc(x, y, Math.max(r + more * this.thin, 0.5), 0, 7);
+        pen.fillStyle = hue;
+        pen.fill();
+      }
+      return;
+    }
     pen.beginPath();
     if (kind === 2) { // a cross
       pen.moveTo(x - r, y - r); pen.lineTo(x + r, y + r);
@@ -381,7 +390,7 @@ class Painter {
     } else pen.arc(x, y, r, 0, 7);
     pen.fillStyle = pen.strokeStyle = colour;
     pen.lineWidth = (kind === 2 ? 2.4 : 1.5) * this.thin;
-    if (kind === 0 || (kind > 2 && kind < 7)) { // full ones keep apart from what lies behind them
+    if (kind > 2 && kind < 7) { // full ones keep apart from what lies behind them
       pen.fill();
       pen.strokeStyle = this.paper;
       pen.lineWidth = this.thin;
