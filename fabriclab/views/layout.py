@@ -528,7 +528,7 @@ def _ports(m: Marks, box: Ints, other: Ints, towards: Floats) -> Floats:
         # A single line leaves from the middle, unless its box is much wider than the box at its other end.
         half = 0.0
         if here.size > 1 or m.width[i] > 1.5 * m.width[other[here[0]]]:
-            half = _half_edge(m.width[i])
+            half = float(_half_edge(m.width[i]))
         gap = min(_PORT_GAP, 2 * half / max(here.size - 1, 1))
         x[here] = spread(towards[here], gap, m.x[i] - half, m.x[i] + half)
     return x

@@ -42,12 +42,12 @@ from fabriclab.views.alarms import running_sums_scene
 from fabriclab.views.axes import scientific, tick_words
 from fabriclab.views.bars import Bar, bars_scene, shown_values
 from fabriclab.views.fabrics import fabric_scene
-from fabriclab.views.layout import marks_of
+from fabriclab.views.layout import marks_of, part_apart
 from fabriclab.views.multiples import mini_of, multiples_scene
 from fabriclab.views.page import STYLE, plain, printed_hex, spread, three
 from fabriclab.views.rulers import band, band_scene, ruler_scene
 from fabriclab.views.rulers import marks_of as marks_at
-from fabriclab.views.scene import EDGE, Scene, boxes, printed, turned
+from fabriclab.views.scene import EDGE, Scene, boxes, printed, tick_texts, turned
 from fabriclab.views.sweeps import (
     axes_of,
     binary_size,
@@ -1730,3 +1730,17 @@ def test_the_frame_of_a_box_is_a_named_colour():
                 values = [value for name, value in pairs if getattr(name, "value", None) == "edge"]
             found += [f"{path.name}:{n.lineno}" for value in values for n in numbers_in(value)]
     assert found == []
+
+
+# strokes and ticks --------------------------------------------------------------------------------
+def test_zero_has_the_unit_of_the_next_tick():
+    assert tick_texts([0.0, 5e-5, 1e-4], units.format_time) == ["0 µs", "50 µs", "100 µs"]
+    assert tick_texts([0.0, 4.0], "{:g}".format) == ["0", "4"]
+
+
+def test_lines_side_by_side_leave_room_and_the_fuller_of_two_stays_the_wider():
+    width, pair = np.array([4.5, 3.0, 4.5, 0.8]), np.array([0, 0, 1, 0])
+    busy = np.array([True, True, True, False])
+    part = part_apart(width, np.array([3.0, 9.0, 9.0, 3.0]), pair, busy)
+    assert part[2] == 1 and part[0] == part[1] == pytest.approx(0.7 * 3.0 / 4.5)
+    assert np.diff(part[:2] * width[:2])[0] < 0
