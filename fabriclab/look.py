@@ -3,7 +3,8 @@
 The colours stand in look.csv, each with its use. Everything that draws or styles takes them from here: the browser's
 painter and style sheet, and matplotlib. Each colour that carries data has a contrast of at least 4.5 on the card, and
 colours that meet in one picture can be told apart with red, green and blue blindness too; tests hold both. No picture
-relies on hue alone: a mark, a pattern or a name says the same.
+relies on hue alone: a mark, a pattern or a name says the same. So a full load is #ffe070 in the dark theme: a paler
+yellow, such as #ffe891, is only 16 from a failed link for readers who are blind to blue, and the tests ask for 20.
 
 A picture shows either loads or hues of algorithms, never both.
 """

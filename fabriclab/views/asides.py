@@ -94,6 +94,7 @@ def curve_panel(
     height, width : float
         Of the panel [px].
     """
+    curves = [as_its_name(curve) for curve in curves]
     every_x = np.concatenate([curve.x for curve in curves])
     every_y = np.concatenate([*(curve.y for curve in curves), [spot.y for spot in spots]])
     right, bottom = width - _MARGIN, height - _FOOT
@@ -193,6 +194,12 @@ def _axis(ends: tuple[float, float], log: bool, start: float, end: float) -> Cal
     return linear
 
 
+def as_its_name(curve: Curve) -> Curve:
+    """Return a curve as dark as its name, which is secondary text where the curve is grey."""
+    is_grey = curve.name and curve.colour == COLOUR["edge"]
+    return curve._replace(colour=COLOUR["soft"]) if is_grey else curve
+
+
 def _legend(curves: Sequence[Curve]) -> dict[str, Layer]:
     """Return the names of the curves in their colours below the title, each behind a sample."""
     named = [curve for curve in curves if curve.name]
@@ -212,11 +219,10 @@ def _legend(curves: Sequence[Curve]) -> dict[str, Layer]:
         "colour": colours[shown],
         "shape": np.array([curve.shape for curve in named])[shown],
     }
-    readable = np.where(colours == COLOUR["edge"], COLOUR["soft"], colours)
     return {
         "samples": lines(paths, width=1.8, colour=colours[[curve.joined for curve in named]]),
         "sample dots": Layer("dots", marks),
-        "sample names": texts(left + 21, 36.0, [curve.name for curve in named], colour=readable),
+        "sample names": texts(left + 21, 36.0, [curve.name for curve in named], colour=colours),
     }
 
 

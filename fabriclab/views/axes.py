@@ -13,7 +13,7 @@ from fabriclab import units
 from fabriclab.core import Floats
 from fabriclab.texts import text
 from fabriclab.views.page import plain
-from fabriclab.views.scene import COLOUR, Layer, heading, lines, texts, texts_at
+from fabriclab.views.scene import COLOUR, Layer, heading, lines, texts, texts_at, tick_texts
 
 Ends = tuple[float, float]
 Formatter = Callable[[float], str]
@@ -226,16 +226,11 @@ def axes_layers(
 
 def tick_words(values: Sequence[float], show: Formatter) -> tuple[str, list[str]]:
     """Return the unit that all values share, or "", and what is written at each value."""
-    words = [_short(plain(show(value))) for value in values]
+    words = [_short(word) for word in tick_texts(values, show)]
     shared = {word.partition(" ")[2] for value, word in zip(values, words, strict=True) if value}
     if len(shared) > 1:
-        return "", ["0" if value == 0 else word for value, word in zip(values, words, strict=True)]
+        return "", words
     return "".join(shared), [word.partition(" ")[0] for word in words]
-
-
-def rate_tick(rate: float) -> str:
-    """Write a tick of an axis of rates [B/s] whose other ticks have units: 0 needs none."""
-    return units.format_rate(rate) if rate else "0"
 
 
 def _short(words: str) -> str:

@@ -337,7 +337,12 @@ def verdict_words(verdict: designs.Verdict) -> str:
     else:
         key = "plan.holds_by" if verdict.passed else "plan.fails_by"
         first = text(key, name=name, room=room, figures=against_words(verdict))
-    return f"{first} {verdict.words}".replace(" -> ", " → ")
+    return arrowed(f"{first} {verdict.words}")
+
+
+def arrowed(words: str) -> str:
+    """Return words with the names of links as people write them: "leaf 0 → spine 1"."""
+    return words.replace(" -> ", " → ")
 
 
 def shape_words(plan: Plan) -> str:

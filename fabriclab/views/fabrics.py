@@ -51,8 +51,8 @@ _LEGEND = 30.0  # height of the scale of loads [px]
 _SWITCH_TIERS = ("leaf", "spine", "core")  # kinds of nodes that are named alike
 _MOST_PLATES = 16  # lines with a count, which more of them would hide
 _PLATE, _PLATE_AT = 15.0, 0.3  # height of a count [px], and where on its line it stands, from below
-_MANY_LINES = 20  # so many lines in use between two rows can have their full width
-_THICKEST = 2.4  # width of an idle line with the greatest capacity [px]
+_MANY_LINES = 16  # so many lines in use between two rows can have their full width
+_OF_MANY = 0.56  # of their width have more than these, so that a full one has 2.5 px
 # Links between CPUs whose rate is a constant of NCCL. source: NCCL-topo
 _PLANNED_BY_NCCL = ("upi-bdw", "upi-spr", "amd-if")
 _STACK = 0.05  # offset between two boxes of a stack, in units of `Marks`
@@ -255,12 +255,17 @@ def _line_widths(placed: Placed, canvas: Canvas) -> Floats:
     """Return the width of each line (K,) [px]: wider with the load or, idle, with the capacity, if there is room."""
     m, k = placed.marks, placed.lines
     thinnest = max(k.total[k.total > 0].min(initial=np.inf), 1.0)  # [B/s]
-    idle = link_width(0.0) * np.clip(k.total / thinnest, 1.0, 40.0) ** 0.3
-    width = np.where(k.fullest > 0, link_width(k.fullest), np.minimum(idle, _THICKEST))
-    # Where many lines between two rows are in use they would hide each other.
-    pair, of_line = np.unique(m.row[[k.a, k.b]], axis=1, return_inverse=True)
-    busy = np.bincount(of_line.ravel(), np.nan_to_num(k.fullest) > 0, pair.shape[1])
-    width *= np.clip(_MANY_LINES / np.maximum(busy[of_line.ravel()], 1), 0.5, 1.0)
+    idle = link_width(0.0) * np.clip(k.total / thinnest, 1.0, 40.0) ** 0.08
+    busy = np.nan_to_num(k.fullest) > 0
+    width = np.where(busy, link_width(k.fullest), idle)
+    # Where many lines between two rows are in use, or some leave a box close to each other, they would be one area.
+    of_pair = np.unique(m.row[[k.a, k.b]], axis=1, return_inverse=True)[1].ravel()
+    many = np.bincount(of_pair, busy)[of_pair] > _MANY_LINES
+    part = np.where(many, _OF_MANY, 1.0)
+    part = np.minimum(
+        part, layout.part_apart(width, canvas.unit * layout.port_gaps(m, k), of_pair, busy)
+    )
+    width = np.where(busy, part * width, width)
     # An open block has narrow boxes.
     narrower = canvas.unit * np.minimum(m.width[k.a], m.width[k.b])
     return np.asarray(np.minimum(width, np.maximum(0.9 * narrower, 0.5)))

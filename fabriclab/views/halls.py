@@ -504,7 +504,7 @@ def _cable_layers(hall: Hall, placed: Placed, places: _Places, colour: str) -> d
 
     place = m.row[k.b] if colour == "tier" else np.maximum(m.rail[k.a], m.rail[k.b])
     single = max(float(k.fastest.max(initial=0.0)), 1.0)  # [B/s]
-    idle = link_width(0.0) * np.maximum(k.total / single, 1.0) ** 0.2
+    idle = link_width(0.0) * np.clip(k.total / single, 1.0, 40.0) ** 0.08
     width = np.where(np.nan_to_num(k.fullest) > 0, link_width(k.fullest), idle)
     cables = lines(paths, **layout.line_look(k, colour, place, width), **layout.readable(m, k))
     part = np.flatnonzero((k.failed > 0) & (k.failed < k.cables))

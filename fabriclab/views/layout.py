@@ -23,7 +23,10 @@ _OPEN_ROOM = 6.0  # room for an open block, if its members need more than one pl
 _BLOCK_GAP = 0.28  # room between two blocks
 _ALL_RAILS = 64  # more than a fabric has
 HALF_HEIGHT = 0.17  # half the height of a box
-_CURVE = 24  # points of a curve between two rows
+_CURVE = 25  # points of a curve between two rows
+_OF_GAP = 0.7  # of the distance between lines side by side their width is at most
+_LEAST_APART = 1.5  # but a line in use is as wide as this [px]
+_PORT_GAP = 0.25  # greatest distance between two lines that leave a box side by side
 
 
 class Marks(NamedTuple):
@@ -474,11 +477,15 @@ def _arc(x: float, y: float, half: float, depth: float) -> Floats:
     return np.stack([x - half * np.cos(turn), y - depth * np.sin(turn)], axis=1)
 
 
+def along_curve(n: int) -> Floats:
+    """Return n places from 0 to 1 along a curve, the closer to each other the nearer to its ends, where it bends."""
+    return np.asarray((1 - np.cos(np.linspace(0, np.pi, n))) / 2)
+
+
 @cache
 def _upright_part() -> Floats:
     """Return points (P, 2) of an upright curve from (0, 0) to (1, 1)."""
-    # More points at both ends, where the curve bends.
-    along = (1 - np.cos(np.linspace(0.0, np.pi, _CURVE))) / 2
+    along = along_curve(_CURVE)
     # A cubic Bezier curve whose handles are upright and half as long as the part is high.
     across = along**2 * (3 - 2 * along)
     rise = 1.5 * along * (1 - along) + along**3
@@ -521,10 +528,47 @@ def _ports(m: Marks, box: Ints, other: Ints, towards: Floats) -> Floats:
         # A single line leaves from the middle, unless its box is much wider than the box at its other end.
         half = 0.0
         if here.size > 1 or m.width[i] > 1.5 * m.width[other[here[0]]]:
-            half = m.width[i] / 2 - 0.06
-        gap = min(0.25, 2 * half / max(here.size - 1, 1))
+            half = float(_half_edge(m.width[i]))
+        gap = min(_PORT_GAP, 2 * half / max(here.size - 1, 1))
         x[here] = spread(towards[here], gap, m.x[i] - half, m.x[i] + half)
     return x
+
+
+def _half_edge(width: ArrayLike) -> Floats:
+    """Return half the part of the edges of boxes of a width at which lines leave them."""
+    return np.asarray(np.asarray(width) / 2 - 0.06)
+
+
+def port_gaps(m: Marks, k: Lines) -> Floats:
+    """Return the distance of each line (L,) from its neighbours at its boxes, at the end with less room."""
+    gaps = np.full(k.a.size, _PORT_GAP)
+    for box in (k.a, k.b):
+        lines_of_box = np.bincount(box, minlength=m.x.size)[box]
+        room = 2 * _half_edge(m.width[box])
+        gaps = np.minimum(
+            gaps, np.where(lines_of_box > 1, room / np.maximum(lines_of_box - 1, 1), _PORT_GAP)
+        )
+    return np.asarray(gaps)
+
+
+def part_apart(width: Floats, gap: Floats, of_pair: Ints, busy: Flags) -> Floats:
+    """Return what part of its width each line (L,) has, so that lines that leave a box side by side are no one area.
+
+    All lines between two rows have the same part, so that of two the fuller stays the wider.
+
+    Parameters
+    ----------
+    width, gap : ndarray, shape (L,)
+        Full width of each line, and its distance from its neighbours at its boxes. [px]
+    of_pair : ndarray, shape (L,)
+        Number of the pair of rows that each line joins.
+    busy : ndarray, shape (L,)
+        Whether a line is in use; others are hairlines.
+    """
+    part = np.ones(of_pair.max(initial=0) + 1)
+    room = np.maximum(_OF_GAP * gap, _LEAST_APART)
+    np.minimum.at(part, of_pair[busy], (room / width)[busy])
+    return np.asarray(part[of_pair])
 
 
 # Colours and words --------------------------------------------------------------------------------
@@ -545,10 +589,9 @@ def line_look(k: Lines, colour: str, place: NDArray[Any], width: Floats) -> dict
     """
     dead = k.failed == k.cables
     busy = np.nan_to_num(k.fullest) > 0
-    idle = np.where(np.isnan(k.fullest), COLOUR["edge"], COLOUR["hair"])
     strength: ArrayLike = 1.0
     if colour == "load":
-        hue = np.where(busy, shade(k.fullest), idle)
+        hue = np.where(busy, shade(k.fullest), COLOUR["hair"])
     else:  # then only the opacity tells a busy line from an idle one
         hue = graded(place) if colour == "tier" else colours_of(colour, k.fullest, k.failed, place)
         strength = 1 - 0.75 * (1 - np.clip(np.nan_to_num(k.fullest, nan=1.0), 0, 1))

@@ -334,8 +334,8 @@ def _panel(name: str, mini: Mini, corner: Floats, size: float) -> dict[str, Laye
             "width": (link_width(share) * (0.7 if len(place) <= 40 else 0.45))[drawn],
         }
     else:
-        wide = 0.9 if len(paths) <= _MANY else 0.45
-        look = {"colour": np.full(len(paths), COLOUR["edge"]), "width": np.full(len(paths), wide)}
+        wide = 1.0 if len(paths) <= _MANY else 0.6
+        look = {"colour": np.full(len(paths), COLOUR["hair"]), "width": np.full(len(paths), wide)}
     is_end = mini.is_end > 0
     n_ends = max(int(is_end.sum()), 1)
     dots = {

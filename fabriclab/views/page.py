@@ -462,12 +462,13 @@ class Picture:
         # Ids of groups would occur twice on a page with two pictures, and nothing refers to them.
         svg = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", svg)
         width = self.figure.get_figwidth() * 100  # [px]
-        # The style sheet of the card makes a picture larger in a large window.
+        # The style sheet of the card makes a picture larger in a large window, and its texts by so much smaller in it.
         style = f"--fl-wide:{width:.0f}px;max-width:100%;height:auto;stroke-linejoin:round;stroke-linecap:butt"
         size = f'width="{width:.0f}" style="{style}"'
         svg = re.sub(r'width="[^"]*" height="[^"]*"', size, svg, count=1)
         label = f'<svg role="img" aria-label="{html.escape(self.alt)}" '
         svg = svg.replace("<svg ", label, 1).replace(_FONTS, _PAGE_FONTS)
+        svg = re.sub(r"font-size: ([\d.]+px)", r"font-size: calc(\1*var(--fl-letters,1))", svg)
         return re.sub(r"#[0-9a-f]{6}\b", _themed, svg)
 
     @styled

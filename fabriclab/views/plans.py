@@ -50,7 +50,7 @@ _BESIDE = (
     *((2.0, 0.0), (-2.0, 0.0), (0.0, 4.2), (0.0, -4.2)),
     *((1.8, 4.2), (-1.8, 4.2), (1.8, -4.2), (-1.8, -4.2), (0.0, 6.0), (0.0, -6.0)),
 )
-_THICKEST = 2.4  # of a bundle that is not marked [px]
+_THICKEST = 1.1  # of a bundle that is not marked [px]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -253,7 +253,7 @@ def cable_layer(drawing: Drawing) -> Layer:
     thinnest = 0.8 if many <= 100 else 0.6
     return lines(
         drawing.lines.paths,
-        width=np.minimum(thinnest * np.maximum(number, 1) ** 0.2, _THICKEST),
+        width=np.minimum(thinnest * np.maximum(number, 1) ** 0.1, _THICKEST),
         colour=COLOUR["hair"],
         names=drawing.lines.names,
         notes=cable_notes(drawing.plan, drawing.lines),

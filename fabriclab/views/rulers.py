@@ -14,7 +14,6 @@ from fabriclab import units
 from fabriclab.catalog import Comparison
 from fabriclab.core import Flags, Floats, Result
 from fabriclab.texts import text
-from fabriclab.views.axes import rate_tick
 from fabriclab.views.page import HERE, Axes, Picture, Table, plain, three
 from fabriclab.views.scene import (
     COLOUR,
@@ -448,7 +447,7 @@ def band_scene(rate: float, expected: float, low: float, high: float) -> Scene:
     # The name of the band stands over it, and that of the mark beyond the end of the band or beside the mark.
     beside = right if left <= at <= right else at
     layers = {
-        **tick_layers(ticks, to_x, rate_tick, (_BAND_TOP + 14, _BAND_BOTTOM), True),
+        **tick_layers(ticks, to_x, units.format_rate, (_BAND_TOP + 14, _BAND_BOTTOM), True),
         "band": boxes(left, top, right - left, _BAND_HIGH, colour=COLOUR["hair"], round=0.0),
         "expected": lines(
             [np.array([[middle, top], [middle, top + _BAND_HIGH]])], colour=COLOUR["soft"]

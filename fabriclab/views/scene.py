@@ -7,7 +7,7 @@ pages without a kernel. Coordinates are pixels of a picture that is 700 wide, wi
 
 import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -19,11 +19,12 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import FancyBboxPatch
 from numpy.typing import ArrayLike, NDArray
 
-from fabriclab.core import Floats
+from fabriclab.core import Flags, Floats
 from fabriclab.look import (
     COLOUR,
     KEYS,
     PALETTE,
+    SHADES,
     TOKENS,
     coloured,
     graded,
@@ -61,6 +62,7 @@ __all__ = [
     "texts",
     "texts_at",
     "tick_layers",
+    "tick_texts",
     "turned",
     "with_times_sign",
 ]
@@ -81,6 +83,8 @@ _SHAPES = ("o", "o", "X", "s", "^", "D", "v", "s", "^", "D", "v")
 _MANY_DOTS = 200
 _TIMES = re.compile(r"(?<=\d )x(?= )|(?<= )x(?= \d)")
 _AREA = 0.18  # how much colour an area below a line has
+_POINT = 0.72  # a pixel of a picture, of which 100 are an inch [pt]
+_BEHIND = 0.55  # of its width a cable in use has that lies furthest behind in a solid
 _SCALE_WORDS = 200.0  # what the scale of loads needs more where a line is many cables [px]
 _KEY_LETTER = 7.0  # width of a letter of a legend [px]
 
@@ -281,6 +285,23 @@ def log_axis(low: float, high: float, start: float, end: float) -> Callable[[Any
     return logarithmic
 
 
+def tick_texts(places: Iterable[float], show: Callable[[float], str]) -> list[str]:
+    """Return what is written at the ticks of an axis; zero has the unit of the tick nearest to it.
+
+    Examples
+    --------
+    >>> tick_texts([0.0, 5e-5, 1e-4], lambda seconds: f"{1e6 * seconds:g} µs")
+    ['0 µs', '50 µs', '100 µs']
+    """
+    values = [float(value) for value in places]
+    words = [plain(show(value)) for value in values]
+    nearest = min(filter(None, values), key=abs, default=0.0)
+    for place, value in enumerate(values):
+        if not value and words[place].startswith("0"):
+            words[place] = f"0 {plain(show(nearest)).partition(' ')[2]}".strip()
+    return words
+
+
 def tick_layers(
     places: Floats,
     at: Callable[[Any], Floats],
@@ -303,7 +324,7 @@ def tick_layers(
         Whether this is the x axis.
     """
     here = at(places)
-    words = [plain(show(float(value))) for value in places]
+    words = tick_texts(places, show)
     low, high = ends
     if across:
         side = "x"
@@ -401,12 +422,27 @@ def _flat(fields: Mapping[str, Any], deepest: float) -> Mapping[str, Any]:
 
 
 def _faded(fields: Mapping[str, Any], n: int) -> Floats:
-    """Return the opacity of each item: in a solid, what is far is lighter, unless it is strong."""
+    """Return the opacity of each item: in a solid, what is far is lighter, unless it is strong or shows a load."""
     alpha = _each(fields.get("alpha"), n, 1.0)
     if "near" not in fields:
         return alpha
-    is_strong = _each(fields.get("strong"), n, 0.0) > 0
-    return np.asarray(alpha * np.where(is_strong, 1.0, 0.4 + 0.6 * fields["near"]))
+    is_kept = (_each(fields.get("strong"), n, 0.0) > 0) | _are_loads(fields, n)
+    return np.asarray(alpha * np.where(is_kept, 1.0, 0.4 + 0.6 * fields["near"]))
+
+
+def _are_loads(fields: Mapping[str, Any], n: int) -> Flags:
+    """Return whether each of some lines has a colour of the map of loads, which has its place on a scale."""
+    is_load = _each(fields.get("colour"), n) >= len(PALETTE) - SHADES
+    return np.asarray(is_load & ("ptr" in fields))
+
+
+def _strokes(fields: Mapping[str, Any], n: int) -> Floats:
+    """Return the width of each line [pt]; in a solid, one that shows a load is thinner further behind."""
+    width = _POINT * _each(fields.get("width"), n, 1.5)
+    if "near" not in fields:
+        return np.asarray(width)
+    part = _BEHIND + (1 - _BEHIND) * fields["near"]
+    return np.asarray(width * np.where(_are_loads(fields, n), part, 1.0))
 
 
 def with_times_sign(words: str) -> str:
@@ -476,7 +512,7 @@ def _lines(ax: Any, fields: Mapping[str, Any], order: int) -> None:
     ax.add_collection(
         LineCollection(
             paths,
-            linewidths=_each(fields.get("width"), n, 1.5),
+            linewidths=_strokes(fields, n),
             colors=colours,
             alpha=_faded(fields, n),
             linestyles=styles,
@@ -484,13 +520,13 @@ def _lines(ax: Any, fields: Mapping[str, Any], order: int) -> None:
         )
     )
     for i in np.flatnonzero(forms == FORM["overloaded"]):
-        gap = _each(fields.get("width"), n, 1.5)[i] / 3
+        gap = _strokes(fields, n)[i] / 3
         paper = printed_hex(int(COLOUR["paper"]))
         ax.plot(*paths[i].T, color=paper, lw=gap, zorder=order)
     for i in np.flatnonzero(forms == FORM["failed"]):
         x, y = _halfway(paths[i])
         ax.plot(x, y, "o", ms=10, color=printed_hex(int(COLOUR["paper"])), zorder=order)
-        ax.plot(x, y, "X", ms=7, mfc="none", mec=colours[i], mew=1.3, zorder=order)
+        ax.plot(x, y, "X", ms=7, mfc="none", mec=colours[i], mew=2 * _POINT, zorder=order)
 
 
 def _halfway(path: Floats) -> Floats:
@@ -523,7 +559,7 @@ def _boxes(ax: Any, fields: Mapping[str, Any], order: int) -> None:
                 alpha=None if face == "none" else alphas[i],
                 ec=edges[i],
                 hatch=HATCHES[int(hatches[i])],
-                lw=1.0,
+                lw=1.2 * _POINT,
                 zorder=order,
             )
         )
@@ -564,9 +600,13 @@ def _dots(ax: Any, fields: Mapping[str, Any], order: int) -> None:
         colour, shape, size, alpha = looks[members[0]]
         filled = shape == 0 or 2 < shape < 7
         if filled:  # full ones keep apart from what lies behind them
-            edge = {"mfc": colour, "mec": paper, "mew": 0.5}
+            edge = {"mfc": colour, "mec": paper, "mew": _POINT}
         else:
-            edge = {"mfc": paper, "mec": colour, "mew": 1.3}  # no line runs through an open one
+            edge = {
+                "mfc": paper,
+                "mec": colour,
+                "mew": 1.5 * _POINT,
+            }  # no line runs through an open one
         marker = _SHAPES[int(shape)]
         x, y = fields["x"][members], fields["y"][members]
         if alpha < 1:  # what lies behind a chip of a solid must not shine through

@@ -90,8 +90,8 @@ _OPEN_SHAPES = (1.0, 7.0, 8.0, 9.0, 10.0)
 _NTH, _NTH_FILLED = (0, 1, 4, 3, 2), (4, 1, 3, 2, 0)
 # Colours in turn of series without a hue of their own, and of such beside algorithms with one. The hues of traffic and
 # of tenants are not among them, since each stands for its own thing in the whole course.
-_TURN = ("ink", "edge", "direct")
-_BESIDE = ("direct", "ink", "edge")
+_TURN = ("ink", "soft", "direct")
+_BESIDE = ("direct", "ink", "soft")
 _MARK, _CORE = 4.0, 2.0  # radius of a mark on a line, and of the dot inside a cored one [px]
 _AROUND = (
     -15.0,
@@ -105,7 +105,7 @@ _AROUND_DOT = 7.0  # radius of the ring around a named dot [px]
 _DOT, _POINT = 3.8, 5.5  # radius of a dot, and of a marked point of a line [px]
 _BESIDE_ROOM = 20.0  # least distance between values of x where dots may stand beside their own [px]
 _MARKS_APART = 80.0  # about, on a line with many points [px]
-_OTHER_LOOK = {"colour": COLOUR["edge"], "width": 1.0, "alpha": 0.7}
+_OTHER_LOOK = {"colour": COLOUR["edge"], "width": 1.2, "alpha": 1.0}
 _LIKE_LOOK = {
     "colour": COLOUR["edge"],
     "width": 1.2,
@@ -551,7 +551,7 @@ def bound_layers(series: Sequence[Series], area: PlotArea, drawn: Floats) -> dic
     ]
     left, heights = np.array(places).T
     return {
-        "hatching": lines(hatches, width=0.8, colour=COLOUR["line"]),
+        "hatching": lines(hatches, width=0.8, colour=COLOUR["edge"]),
         "bounds": _lines(strokes, names=words),
         "bound words": texts(left, heights, words, colour=COLOUR["soft"], halo=1.0),
     }
@@ -1145,7 +1145,7 @@ def error_panel(missed: Sequence[Miss], x: str, bottom: float) -> Scene:
     scales = Scales(x_ends, ends, ticks.tolist(), even_ticks(ends))
     zero = np.array([[area.left, float(to_y(0.0))], [area.right, float(to_y(0.0))]])
     # Where curves meet, ink lies over grey.
-    series.sort(key=lambda one: one.look["colour"] != COLOUR["edge"])
+    series.sort(key=lambda one: one.look["colour"] != COLOUR["soft"])
     whole = series
     if cut:
         series = [part for one in whole for part in below(one, area, ends[1])]

@@ -149,7 +149,7 @@ def _tree_layers(tree: BinaryTree, title: str, left: float, highest: int) -> dic
     fill = np.where(passes_on, COLOUR["tree"], COLOUR["paper"])
     return {
         "title": heading(_TITLE, title, left),
-        "edges": lines(edges, width=1.8, colour=COLOUR["edge"]),
+        "edges": lines(edges, width=1.2, colour=COLOUR["edge"]),
         "ranks": boxes(
             x - _BOX / 2,
             y - _BOX / 2,

@@ -192,7 +192,7 @@ def _look(load: ArrayLike, known: bool) -> dict[str, Floats]:
     """Return colour, width and flow of links by their load; without loads all are hairlines."""
     share = np.nan_to_num(np.asarray(load, dtype=np.float64))
     if not known:
-        return {"colour": np.full(share.shape, COLOUR["edge"]), "width": np.full(share.shape, 1.0)}
+        return {"colour": np.full(share.shape, COLOUR["hair"]), "width": np.full(share.shape, 1.0)}
     return {
         "colour": np.where(share > 0, shade(share), COLOUR["hair"]),
         "width": link_width(share),

@@ -179,7 +179,7 @@ def test_two_schedules_share_one_axis_and_their_waiting_can_be_compared():
     first, second = (scene.layers[f"{i} waits"].fields["w"].sum() for i in (0, 1))
     strips = [training.strip_of(case(), 80, 14e-6, "ring", each) for each in (False, True)]
     ends = scene.layers["x ticks"].fields
-    assert (ends["texts"][0], ends["texts"][-1]) == ("0 s", "1.5 s")
+    assert (ends["texts"][0], ends["texts"][-1]) == ("0 ms", "1.5 s")
     scale = (ends["x"][-1] - ends["x"][0]) / 1.5  # px/s, the same for both
     assert first == pytest.approx(strips[0].exposed * scale, abs=0.1)
     assert second == pytest.approx(strips[1].exposed * scale, abs=1.5)  # thin bars stay visible
@@ -222,7 +222,7 @@ def test_the_times_beside_a_straggler_are_those_of_the_engine(what, ranks):
             )
     # The picture shows loads, so no hue stands for an algorithm: the one that is drawn is in ink.
     colours = view.scene.side.layers["curves"].fields["colour"]
-    assert colours.tolist() == [COLOUR["ink"], COLOUR["edge"]]
+    assert colours.tolist() == [COLOUR["ink"], COLOUR["soft"]]
 
 
 def test_messages_on_time_are_grey_and_the_latest_is_the_fullest_of_the_scale():

@@ -42,12 +42,12 @@ from fabriclab.views.alarms import running_sums_scene
 from fabriclab.views.axes import scientific, tick_words
 from fabriclab.views.bars import Bar, bars_scene, shown_values
 from fabriclab.views.fabrics import fabric_scene
-from fabriclab.views.layout import marks_of
+from fabriclab.views.layout import marks_of, part_apart
 from fabriclab.views.multiples import mini_of, multiples_scene
 from fabriclab.views.page import STYLE, plain, printed_hex, spread, three
 from fabriclab.views.rulers import band, band_scene, ruler_scene
 from fabriclab.views.rulers import marks_of as marks_at
-from fabriclab.views.scene import EDGE, Scene, boxes, printed, turned
+from fabriclab.views.scene import EDGE, Scene, boxes, printed, tick_texts, turned
 from fabriclab.views.sweeps import (
     axes_of,
     binary_size,
@@ -412,7 +412,7 @@ def test_repetitions_are_drawn_once():
     spans = np.stack([grey["x"], grey["x"] + grey["w"]], axis=1)
     # from the end of the first one on
     assert np.allclose(spans, ticks["x"][1:].reshape(2, 2), atol=1e-2)
-    assert ticks["texts"] == ["0 s", "2.76 ms", "351 ms", "353 ms", "701 ms"]
+    assert ticks["texts"] == ["0 ms", "2.76 ms", "351 ms", "353 ms", "701 ms"]
 
 
 def test_only_the_lanes_that_end_last_are_drawn():
@@ -489,7 +489,7 @@ def test_five_series_have_marks_and_the_rest_are_pale_grey():
     runs = {f"algorithm number {i}": predicted(beta=1e9 * 1.3**i) for i in range(8)}
     layers = sweep_scene(runs, bounds={"bound": "1 ms"}).layers
     lines, marks = layers["lines"].fields, layers["marks"].fields
-    is_pale = lines["alpha"] < 1
+    is_pale = lines["width"] < 2
     assert is_pale.tolist() == [False] * 5 + [True] * 3
     # The three others are as grey as the bound.
     assert {*lines["colour"][is_pale].tolist()} == {COLOUR["edge"]}
@@ -895,7 +895,7 @@ def test_table_of_a_fabric_is_what_was_drawn(pictures, name):
         for c in axes.collections
         if isinstance(c, LineCollection) and len(c.get_segments()) == table.n_rows
     )
-    more, width = table["together [B/s]"], np.asarray(lines.get_linewidths())
+    more, width = table["together [B/s]"], np.asarray(lines.get_linewidths()) / 0.72  # [px]
     if "load" in table.columns:
         works = table["failed"] < table["cables"]
         assert width[works] == pytest.approx(link_width(table["fullest"][works]), abs=1e-5)
@@ -1742,7 +1742,7 @@ def test_the_panel_of_errors_has_ticks_and_ink_lies_over_grey():
     }
     side = sweep_scene({"seen": seen, **models}, error=True).side.layers
     assert len(side["x ticks"].fields["texts"]) >= 3
-    assert side["lines"].fields["colour"].tolist() == [COLOUR["edge"], COLOUR["ink"]]
+    assert side["lines"].fields["colour"].tolist() == [COLOUR["soft"], COLOUR["ink"]]
     assert side["points"].fields["colour"][-1] == COLOUR["ink"]
 
 
@@ -1784,3 +1784,17 @@ def test_the_frame_of_a_box_is_a_named_colour():
                 values = [value for name, value in pairs if getattr(name, "value", None) == "edge"]
             found += [f"{path.name}:{n.lineno}" for value in values for n in numbers_in(value)]
     assert found == []
+
+
+# strokes and ticks --------------------------------------------------------------------------------
+def test_zero_has_the_unit_of_the_next_tick():
+    assert tick_texts([0.0, 5e-5, 1e-4], units.format_time) == ["0 µs", "50 µs", "100 µs"]
+    assert tick_texts([0.0, 4.0], "{:g}".format) == ["0", "4"]
+
+
+def test_lines_side_by_side_leave_room_and_the_fuller_of_two_stays_the_wider():
+    width, pair = np.array([4.5, 3.0, 4.5, 0.8]), np.array([0, 0, 1, 0])
+    busy = np.array([True, True, True, False])
+    part = part_apart(width, np.array([3.0, 9.0, 9.0, 3.0]), pair, busy)
+    assert part[2] == 1 and part[0] == part[1] == pytest.approx(0.7 * 3.0 / 4.5)
+    assert np.diff(part[:2] * width[:2])[0] < 0

@@ -500,10 +500,10 @@ def slowdown_layers(
             },
         ),
         "axis": texts(
-            (sides[0] + sides[1]) / 2,
+            sides[1],
             _LOWER[1] + 14,
             [text("live.collisions.order")],
-            align=1.0,
+            align=2.0,
             size=11.0,
             colour=COLOUR["soft"],
         ),

@@ -7,6 +7,7 @@ const DIGITS = 6; // significant digits of the value of a slider
 const GRIP = 14, FINGER = 22, PADDING = 16;
 // px: the height of a card in a window of 768 and of the picture in it, and what the window shows besides them
 const ROOM = 600, SHOWN = 168, CANVAS = 412, BESIDES = 356;
+const LINE = 24; // px; of the soft half of a finding: what is higher has more lines
 const FEW = 4, SHORT = 28; // a choice of so few options, of so many letters together, is a switch and not a menu
 const ICONS = {
   numbers: '<rect x="2.5" y="3.5" width="13" height="11" rx="1.5"/><path d="M2.5 7.3h13M7 7.3v7.2"/>',
@@ -364,6 +365,7 @@ class Card {
   refit() {
     if (!this.size) return;
     const full = document.fullscreenElement === this.root;
+    this.breakSaid();
     const around = this.head.offsetHeight + this.foot.offsetHeight;
     const room = Math.max(ROOM, innerHeight - SHOWN) - around - 8; // borders, and the padding of the picture
     const share = Math.max(CANVAS, Math.min(0.6 * innerHeight, innerHeight - BESIDES));
@@ -520,7 +522,18 @@ class Card {
     this.said.classList.toggle("fl-wrong", Boolean(wrong));
     if (wrong) return said.split("\n").forEach((line) => make("span", this.said, {}, line));
     make("b", this.said, {}, halves[0]);
-    if (halves[1]) make("em", this.said, {}, ` ${halves[1]}`);
+    if (!halves[1]) return;
+    this.said.append(" ");
+    make("em", this.said, {}, halves[1]);
+    this.breakSaid();
+  }
+
+  // What follows the first sentence is one line of its own, or else goes on behind it.
+  breakSaid() {
+    const rest = this.said.querySelector("em");
+    if (!rest) return;
+    rest.classList.remove("fl-on");
+    rest.classList.toggle("fl-on", rest.offsetHeight > LINE);
   }
 
   warn(text) {

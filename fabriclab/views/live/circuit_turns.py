@@ -455,10 +455,10 @@ def curve_layers(here: Turning, traffic: str, setup: float, size: float) -> dict
         **named_curves(every, traffic, to_x, to_y),
         "current": Layer("dots", {**current, "size": 5.0, "colour": COLOUR["ink"]}),
         "x name": texts(
-            sum(_SIDES) / 2,
+            _SIDES[1],
             _CURVES[1] + 32,
             [text("live.matchings.setup_axis")],
-            align=1.0,
+            align=2.0,
             colour=COLOUR["soft"],
         ),
     }

@@ -13,6 +13,7 @@ from fabriclab.texts import text
 from fabriclab.views.designs import (
     HEIGHT,
     against_words,
+    arrowed,
     design_layers,
     drawing_of,
     has_figures,
@@ -183,7 +184,7 @@ def list_layers(judged: Judged, requirement: str) -> dict[str, Layer]:
         edge=np.where(is_now, COLOUR["line"], COLOUR["none"]),
         round=6.0,
         names=names,
-        notes=[str(each.words) for each in verdicts],
+        notes=[arrowed(str(each.words)) for each in verdicts],
         pick="requirement",
         picks=[str(each.requirement) for each in verdicts],
     )

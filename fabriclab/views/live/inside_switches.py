@@ -10,6 +10,7 @@ from fabriclab import units
 from fabriclab.core import Floats, Ints
 from fabriclab.texts import text
 from fabriclab.views.common import common_ends
+from fabriclab.views.layout import along_curve
 from fabriclab.views.live.crossings import (
     ANSWERS,
     LETTERS,
@@ -27,7 +28,6 @@ from fabriclab.views.live.crossings import (
 )
 from fabriclab.views.live.queues import view_of
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table
-from fabriclab.views.page import plain
 from fabriclab.views.scene import (
     COLOUR,
     Layer,
@@ -38,6 +38,7 @@ from fabriclab.views.scene import (
     log_axis,
     texts,
     tick_layers,
+    tick_texts,
 )
 
 _FORWARDINGS = ("store", "cut")
@@ -383,7 +384,7 @@ def device_layers(run: Crossing, lanes: Lanes, now: float, answer: str) -> dict[
 def crossing_paths(lanes: Lanes) -> list[Floats]:
     """Return a line from each input through each queue to which it sends, to the cable behind it."""
     start, end = lanes.in_end + _CELL + 6, _QUEUE[0]
-    along = np.linspace(0, 1, 13)
+    along = along_curve(17)
     eased = along * along * (3 - 2 * along)
     paths = []
     for sender, port in sorted(set(zip(SENDERS, PORTS, strict=True))):
@@ -637,7 +638,7 @@ def chart_layers(run: Crossing, now: float, answer: str) -> dict[str, Layer]:
         "x ticks": texts(
             to_x(places),
             foot + 11,
-            [plain(units.format_time(float(place))) for place in places],
+            tick_texts(places, units.format_time),
             align=1.0,
             colour=COLOUR["soft"],
         ),

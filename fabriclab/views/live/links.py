@@ -742,7 +742,7 @@ def circuit_scene(kind: str, left: int) -> Scene:
     for other, id in _SWITCHES.items():
         if other != kind:
             seconds = catalog.value("emerging", id, "setup") + sizes / rate
-            rows.append((other, seconds, {"colour": COLOUR["edge"], "width": 1.2, "alpha": 0.7}))
+            rows.append((other, seconds, {"colour": COLOUR["edge"], "width": 1.2, "alpha": 1.0}))
     nothing = np.full(sizes.size, np.nan)
     series = []
     for name, seconds, look in rows:

@@ -12,6 +12,11 @@ const LANDED = 0.9; // of the way: then what the movers cause is shown
 // How far a picture is made smaller or larger, and on a full screen. Texts keep their size, but on a full screen, which
 // is looked at from farther away, they grow with the picture.
 const LEAST = 0.8, MOST = 1.6, FULL = 3;
+// px; strokes up to this width keep it, as texts keep their size, however large the picture is: what grows is the room
+// between them. What is wider is an area.
+const STROKE = 8;
+const CLEAR = 4; // px; what a box must have beyond the words in it, left and right together
+const BEHIND = 0.55; // of its width a cable in use has that lies furthest behind in a solid
 const GLIDING = ["x", "y", "z", "w", "h", "size", "width"];
 const MOST_PACKETS = 1500;
 const TINY = 1.3; // px; of lines so thin there are very many
@@ -126,14 +131,16 @@ class Painter {
     this.size = [w, h];
     this.scale = clamp(Math.min(room / w, this.beside ? tall / h : MOST), LEAST, most);
     this.letters = most > MOST ? Math.max(1, this.scale) : 1; // how much larger texts are than usual
+    this.thin = this.letters / Math.max(1, this.scale); // of its width a stroke has in the picture's own pixels
     this.places = [[0, 0], !side ? [0, 0] : this.beside ? [main.width, 0] : [0, main.height + 16]];
     const ratio = window.devicePixelRatio || 1;
     this.pixels = this.scale * ratio;
     const [across, down] = [Math.round(w * this.pixels), Math.round(h * this.pixels)];
     if (this.canvas.width !== across || this.canvas.height !== down)
       for (const sheet of [this.canvas, ...this.sheets]) [sheet.width, sheet.height] = [across, down];
-    this.canvas.style.width = `${w * this.scale}px`;
-    this.canvas.style.height = `${h * this.scale}px`;
+    // Whole pixels of the screen, or the browser would smooth all lines and letters to another size.
+    this.canvas.style.width = `${across / ratio}px`;
+    this.canvas.style.height = `${down / ratio}px`;
     this.dirty = true;
     return this.wider = w * this.scale > room + 1;
   }
@@ -245,6 +252,10 @@ class Painter {
     return this.focus >= 0 && a !== undefined && !panel && at(a, i) !== this.focus && at(b, i, -1) !== this.focus;
   }
 
+  stroke(wide) {
+    return wide > STROKE ? wide : wide * this.thin;
+  }
+
   path({ ptr, x, y }, i) {
     this.pen.beginPath();
     for (let k = ptr[i]; k < ptr[i + 1]; k++) this.pen.lineTo(x[k], y[k]);
@@ -263,10 +274,10 @@ class Painter {
         pen.globalAlpha = AREA;
         pen.fill();
       }
-      const wide = at(width, i, 1.5), state = at(form, i);
+      const wide = this.stroke(at(width, i, 1.5)), state = at(form, i);
       const away = this.recedes(layer, i), close = !away && this.focus >= 0 && layer.b !== undefined;
       this.path(layer, i);
-      pen.lineWidth = close ? wide + 1 : wide;
+      pen.lineWidth = close ? wide + this.thin : wide;
       pen.strokeStyle = this.colour(at(colour, i));
       pen.globalAlpha = away ? AWAY * at(alpha, i, 1) : close ? 1 : at(alpha, i, 1);
       pen.setLineDash(state === 3 ? [1.2, 3] : this.spec.dashes[at(dash, i)]);
@@ -290,7 +301,7 @@ class Painter {
     pen.fillStyle = this.paper;
     pen.fill();
     pen.setLineDash([]);
-    pen.lineWidth = 2;
+    pen.lineWidth = 2 * this.thin;
     pen.beginPath();
     pen.moveTo(x - r, y - r); pen.lineTo(x + r, y + r);
     pen.moveTo(x - r, y + r); pen.lineTo(x + r, y - r);
@@ -311,7 +322,7 @@ class Painter {
       if (at(hatch, i)) this.hatch(at(hatch, i), x[i], y[i], w[i], h[i], at(round, i, 3));
       if (at(edge, i, -1) >= 0) { // as with the area, below 0 is none
         pen.strokeStyle = this.colour(at(edge, i));
-        pen.lineWidth = 1.2;
+        pen.lineWidth = 1.2 * this.thin;
         pen.stroke();
       }
     }
@@ -326,7 +337,7 @@ class Painter {
     pen.save();
     pen.clip();
     pen.strokeStyle = pen.fillStyle = this.ink;
-    pen.lineWidth = 0.8;
+    pen.lineWidth = 0.8 * this.thin;
     pen.beginPath();
     for (const way of HATCH[kind] || [])
       for (let k = x - h; k < x + w + h; k += 6) {
@@ -360,6 +371,15 @@ class Painter {
 
   dot(x, y, r, kind, colour) {
     const pen = this.pen, corners = CORNERS[kind > 6 ? kind - 4 : kind];
+    if (!kind) { // two areas, since the edge of a stroke would make a polygon of a small disc
+      for (const [hue, more] of [[this.paper, 0.5], [colour, -0.5]]) {
+        pen.beginPath();
+        pen.arc(x, y, Math.max(r + more * this.thin, 0.5), 0, 7);
+        pen.fillStyle = hue;
+        pen.fill();
+      }
+      return;
+    }
     pen.beginPath();
     if (kind === 2) { // a cross
       pen.moveTo(x - r, y - r); pen.lineTo(x + r, y + r);
@@ -369,11 +389,11 @@ class Painter {
       pen.closePath();
     } else pen.arc(x, y, r, 0, 7);
     pen.fillStyle = pen.strokeStyle = colour;
-    pen.lineWidth = kind === 2 ? 2.4 : 1.5;
-    if (kind === 0 || (kind > 2 && kind < 7)) { // full ones keep apart from what lies behind them
+    pen.lineWidth = (kind === 2 ? 2.4 : 1.5) * this.thin;
+    if (kind > 2 && kind < 7) { // full ones keep apart from what lies behind them
       pen.fill();
       pen.strokeStyle = this.paper;
-      pen.lineWidth = 1;
+      pen.lineWidth = this.thin;
     } else if (kind !== 2) {
       pen.fillStyle = this.paper;
       pen.fill();
@@ -389,7 +409,7 @@ class Painter {
     for (let i = 0; i < texts.length; i++) {
       pen.font = `${at(bold, i) ? "600 " : ""}${at(size, i, 12) * this.letters / this.scale}px ${this.font}`;
       const wide = pen.measureText(texts[i]).width, side = at(align, i);
-      if (room && wide > at(room, i) - 2) continue;
+      if (room && wide > at(room, i) - CLEAR * this.letters / this.scale) continue;
       const wanted = x[i] - side / 2 * wide, left = clamp(wanted, 0, Math.max(0, this.within - wide));
       const across = x[i] + left - wanted;
       pen.textAlign = ["left", "center", "right"][side];
@@ -414,7 +434,7 @@ class Painter {
       const [wide, high] = [at(w, i), at(h, i)];
       pen.fillStyle = this.colour(at(colour, i));
       pen.strokeStyle = this.paper;
-      pen.lineWidth = 1.5;
+      pen.lineWidth = 1.5 * this.thin;
       pen.beginPath();
       pen.roundRect(x - wide / 2, y - high / 2, wide, high, 3);
       pen.fill();
@@ -454,7 +474,7 @@ class Painter {
         pen.fillStyle = inside ? this.paper : tiny ? this.ink : this.colour(colour);
         pen.beginPath();
         for (let far = (now / 1000 * speed + phase * gap) % gap; far < length; far += gap) {
-          const [x, y] = along(layer, from, end, far), r = inside ? wide / 3.2 : tiny ? 1.1 : 2;
+          const [x, y] = along(layer, from, end, far), r = this.thin * (inside ? wide / 3.2 : tiny ? 1.1 : 2);
           pen.moveTo(x + r, y);
           pen.arc(x, y, r, 0, 7);
         }
@@ -468,7 +488,7 @@ class Painter {
     if (!layer || old === layer || ["x", "y", "w", "h"].every((name) => String(old[name]) === String(layer[name]))) return;
     const pen = this.pen, edge = this.named("edge");
     pen.setLineDash([3, 3]);
-    pen.lineWidth = 1.5;
+    pen.lineWidth = 1.5 * this.thin;
     pen.strokeStyle = edge;
     if (old.kind === "lines")
       for (let i = 0; i + 1 < old.ptr.length; i++) {
@@ -492,11 +512,13 @@ class Painter {
 
   // ---------------------------------------------------------------- solids
 
-  // Parallel projection: near is large and dark, far is small and light, and what is in front cuts what is behind it.
+  // Parallel projection: near is large and dark, far is small and light, and what is in front cuts what is behind it. A
+  // load keeps its colour, which has its place on the scale: its cables are only the thinner the further behind they lie.
   solid(layers) {
     const [around, tilt] = this.turn;
     const [ca, sa, ct, st] = [Math.cos(around), Math.sin(around), Math.cos(tilt), Math.sin(tilt)];
-    const items = [], flats = [];
+    const items = [], flats = [], chips = new Map();
+    const key = ({ x, y, z }, k) => `${Math.round(x[k])} ${Math.round(y[k])} ${Math.round(z[k])}`;
     let deepest = 1;
     for (const layer of layers) {
       const n = layer.x.length, seen = { x: new Float32Array(n), y: new Float32Array(n), depth: new Float32Array(n) };
@@ -507,18 +529,31 @@ class Painter {
         seen.depth[k] = towards * ct - layer.y[k] * st;
         deepest = Math.max(deepest, Math.abs(seen.depth[k]));
       }
-      const flat = { ...layer, ...seen };
+      const flat = { ...layer, ...seen, layer };
       flats.push(flat);
       for (const held of this.layers.values()) if (held.z && held.names && held.names === layer.names) held.seen = seen;
       if (layer.kind === "texts") for (let i = 0; i < n; i++) items.push({ flat, i, depth: seen.depth[i] + at(layer.lift, i, 2) });
-      else if (layer.kind === "dots") for (let i = 0; i < n; i++) items.push({ flat, i, depth: seen.depth[i] + at(layer.lift, i, 1) });
+      else if (layer.kind === "dots")
+        for (let i = 0; i < n; i++) {
+          const depth = seen.depth[i] + at(layer.lift, i, 1), chip = { flat, i, depth, above: depth };
+          chips.set(key(layer, i), chip);
+          items.push(chip);
+        }
       else
         for (let i = 0; i + 1 < layer.ptr.length; i++) {
           const part = seen.depth.subarray(layer.ptr[i], layer.ptr[i + 1]);
           items.push({ flat, i, depth: part.reduce((sum, v) => sum + v, 0) / part.length + at(layer.lift, i) });
         }
     }
-    items.sort((a, b) => a.depth - b.depth);
+    // No cable cuts into the chips at its own ends, even one that passes far before them.
+    for (const { flat, i, depth } of items)
+      if (flat.kind === "lines")
+        for (const end of [flat.ptr[i], flat.ptr[i + 1] - 1]) {
+          const chip = chips.get(key(flat.layer, end));
+          if (chip && chip.above <= depth) chip.above = depth + 0.01;
+        }
+    const order = ({ above, depth }) => above ?? depth;
+    items.sort((a, b) => order(a) - order(b));
     this.shrink(flats);
     const pen = this.pen;
     pen.lineJoin = pen.lineCap = "round";
@@ -528,17 +563,23 @@ class Painter {
         this.draw_texts({ x: [flat.x[i]], y: [flat.y[i]], texts: [flat.texts[i]], align: 1, colour: flat.colour, halo: 1 });
         continue;
       }
-      const near = 0.5 + 0.5 * depth / deepest, colour = this.colour(at(flat.colour, i));
-      pen.globalAlpha = at(flat.alpha, i, 1) * (at(flat.strong, i) ? 1 : 0.4 + 0.6 * near);
+      const near = clamp(0.5 + 0.5 * depth / deepest), colour = this.colour(at(flat.colour, i));
+      const loaded = flat.kind === "lines" && at(flat.colour, i) >= this.spec.loads;
+      const alpha = at(flat.alpha, i, 1) * (at(flat.strong, i) || loaded ? 1 : 0.4 + 0.6 * near);
       if (flat.kind === "dots") {
-        this.dot(flat.x[i], flat.y[i], at(flat.size, i, 4) * (0.75 + 0.5 * near), at(flat.shape, i), colour);
+        const look = [flat.x[i], flat.y[i], at(flat.size, i, 4) * (0.75 + 0.5 * near), at(flat.shape, i)];
+        pen.globalAlpha = 1;
+        if (alpha < 1) this.dot(...look, this.paper); // what lies behind a chip does not shine through
+        pen.globalAlpha = alpha;
+        this.dot(...look, colour);
         continue;
       }
-      const wide = at(flat.width, i, 1.2);
+      pen.globalAlpha = alpha;
+      const wide = this.stroke(at(flat.width, i, 1.2)) * (loaded ? BEHIND + (1 - BEHIND) * near : 1);
       this.path(flat, i);
       pen.setLineDash([]);
       pen.strokeStyle = this.paper;
-      pen.lineWidth = wide + 3;
+      pen.lineWidth = wide + 3 * this.thin;
       pen.stroke();
       pen.setLineDash(this.spec.dashes[at(flat.dash, i)]);
       pen.strokeStyle = colour;
@@ -606,7 +647,7 @@ class Painter {
   mark(layer, i) {
     const pen = this.pen, where = layer.seen ? { ...layer, ...layer.seen } : layer;
     pen.strokeStyle = this.ink;
-    pen.lineWidth = 3;
+    pen.lineWidth = 3 * this.thin;
     pen.beginPath();
     if (layer.kind === "boxes") pen.rect(layer.x[i] - 2, layer.y[i] - 2, layer.w[i] + 4, layer.h[i] + 4);
     else if (layer.kind === "dots") pen.arc(where.x[i], where.y[i], 9, 0, 7);

@@ -12,11 +12,10 @@ from fabriclab import catalog, compiled, scenarios, units
 from fabriclab.core import Fabric, Flags, Floats, Ints
 from fabriclab.engines.packet import LOG_KINDS, Settings, Trace
 from fabriclab.texts import text
-from fabriclab.views.axes import rate_tick
 from fabriclab.views.common import common_ends
+from fabriclab.views.layout import along_curve
 from fabriclab.views.live.queues import view_of
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table
-from fabriclab.views.page import plain
 from fabriclab.views.scene import (
     COLOUR,
     Layer,
@@ -27,6 +26,7 @@ from fabriclab.views.scene import (
     log_axis,
     texts,
     tick_layers,
+    tick_texts,
 )
 
 _CAUSES = ("broken card", "slow receiver")
@@ -370,7 +370,7 @@ def node_places(case: Case, fabric: Fabric) -> Floats:
 
 def link_paths(fabric: Fabric, places: Floats) -> list[Floats]:
     """Return a curve for each link; the two directions of a cable run side by side."""
-    along = np.linspace(0, 1, _POINTS)
+    along = along_curve(_POINTS)
     eased = along * along * (3 - 2 * along)
     half = {0: _HOST[1] / 2, 1: _SWITCH[1] / 2, 2: _SWITCH[1] / 2}
     paths = []
@@ -548,7 +548,7 @@ def curve_layers(
     x = float(to_x(now))
     ticks = to_ticks(top, 4)
     count_grid = tick_layers(ticks, to_count, lambda n: f"{n:.0f}", _SIDES, False)
-    rate_grid = tick_layers(to_ticks(fastest, 3), to_rate, rate_tick, _SIDES, False)
+    rate_grid = tick_layers(to_ticks(fastest, 3), to_rate, units.format_rate, _SIDES, False)
     times = to_ticks(_LAST / _MICRO, 4)
     count = int(np.count_nonzero(here.paused_at(now)))
     key = "live.pause_map.other_without" if case.watchdog else "live.pause_map.other_with"
@@ -576,7 +576,7 @@ def curve_layers(
         "x ticks": texts(
             to_x(times),
             _LOWER[1] + 13,
-            [plain(units.format_time(float(time))) for time in times],
+            tick_texts(times, units.format_time),
             align=1.0,
             colour=COLOUR["soft"],
         ),

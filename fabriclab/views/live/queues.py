@@ -14,7 +14,6 @@ from fabriclab.engines.packet import Settings, play, setup, state
 from fabriclab.engines.packet.settings import LOSSLESS
 from fabriclab.engines.packet.trace import jain
 from fabriclab.texts import text
-from fabriclab.views.axes import rate_tick
 from fabriclab.views.common import common_ends
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.page import plain
@@ -28,6 +27,7 @@ from fabriclab.views.scene import (
     log_axis,
     texts,
     tick_layers,
+    tick_texts,
 )
 from fabriclab.views.sweeps import crowding, densely
 
@@ -692,7 +692,7 @@ def rate_layers(
         for sender in range(n)
     ]
     fair = float(to_y(rate / n))
-    grid = tick_layers(np.array([0.0, rate / 2, rate]), to_y, rate_tick, sides, False)
+    grid = tick_layers(np.array([0.0, rate / 2, rate]), to_y, units.format_rate, sides, False)
     layers = {f"{prefix}grid": grid["y grid"]}
     if ticks:
         layers[f"{prefix}ticks"] = grid["y ticks"]
@@ -703,7 +703,7 @@ def rate_layers(
             width=1.2,
             colour=COLOUR["soft"],
         ),
-        f"{prefix}others": lines(paths[1:], width=0.9, alpha=0.4, colour=COLOUR["rate"]),
+        f"{prefix}others": lines(paths[1:], width=0.9, alpha=0.6, colour=COLOUR["rate"]),
         f"{prefix}one": lines(paths[:1], width=2.0, colour=COLOUR["rate"]),
     }
 
@@ -712,7 +712,7 @@ def time_ticks(end: float, to_x: Any, foot: float, n: int) -> dict[str, Layer]:
     """Return the ticks of the time axis."""
     places = np.array(MaxNLocator(n, steps=[1, 2, 2.5, 5, 10]).tick_values(0, end))
     places = places[(places >= 0) & (places <= end)]
-    words = [plain(units.format_time(float(place))) for place in places]
+    words = tick_texts(places, units.format_time)
     return {
         "x ticks": texts(to_x(places), foot + 12, words, align=1.0, colour=COLOUR["soft"]),
     }

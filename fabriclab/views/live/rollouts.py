@@ -172,7 +172,9 @@ def rollout(
         "order": Choice(orders(), names=orders()),
         "step": Slider(0, _STEPS, play=True),
     }
-    return live_view("rollout", arguments, partial(rollout_scene, overview=overview), controls)
+    return live_view(
+        "rollout", arguments, partial(rollout_scene, overview=overview), controls, room=1
+    )
 
 
 def rollout_scene(change: str, order: str, step: int, overview: bool) -> Scene:

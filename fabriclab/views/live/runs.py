@@ -187,7 +187,7 @@ def timeline(
     name = None if fabric is None else fabric.name
     scene = partial(timeline_scene, timeline, flows, name, width=_ALONE)
     held = ("timeline", "flows", "fabric")
-    return live_view("timeline", arguments, scene, controls, held=held)
+    return live_view("timeline", arguments, scene, controls, held=held, room=1)
 
 
 # Race -------------------------------------------------------------------------------------------
@@ -520,7 +520,7 @@ def race_chart(standings: Standings, course: Course, seconds: float) -> Scene:
     size = 4.0 if seconds else 0.0  # before they begin all lie on each other
     layers = {
         "title": heading(16.0, text("live.race.chart"), 16.0),
-        **tick_layers(ticks, to_x, short_time, (top, bottom), True),
+        **tick_layers(ticks, to_x, units.format_time, (top, bottom), True),
         **tick_layers(
             np.array([0, 0.5, 1]), to_y, lambda share: f"{100 * share:.0f} %", _CHART_X, False
         ),
@@ -544,11 +544,6 @@ def promise_layer(seconds: float, ticks: Floats) -> Layer:
     if edges[widest + 1] - edges[widest] > _PROMISE_LETTER * len(words):
         x = float(edges[widest : widest + 2].mean())
     return texts(x, [y], [words], align=1.0, halo=1.0, colour=COLOUR["soft"])
-
-
-def short_time(seconds: float) -> str:
-    """Return a time for a tick; its beginning is plain 0."""
-    return units.format_time(seconds) if seconds else "0"
 
 
 # Sweep ------------------------------------------------------------------------------------------

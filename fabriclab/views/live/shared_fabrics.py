@@ -10,6 +10,7 @@ from fabriclab import catalog
 from fabriclab.core import Floats
 from fabriclab.engines.flow import max_min_rates
 from fabriclab.texts import text
+from fabriclab.views.layout import along_curve
 from fabriclab.views.live.switches import pattern_strokes
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, heading, ink_on, lines, texts
@@ -222,7 +223,7 @@ def host_x(leaf: int, host: int) -> float:
 
 def curve(x0: float, y0: float, x1: float, y1: float, aside: float) -> Floats:
     """Return a curve that leaves and arrives upright, moved aside, (P, 2) [px]."""
-    along = np.linspace(0, 1, _POINTS)
+    along = along_curve(_POINTS)
     eased = along * along * (3 - 2 * along)
     return np.stack([x0 + aside + (x1 - x0) * eased, y0 + (y1 - y0) * along], axis=1)
 

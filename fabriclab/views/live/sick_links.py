@@ -199,6 +199,7 @@ def sick_link(
         hidden=("seed", "cordons"),
         buttons=buttons,
         watch=clock.see,
+        room=1,
     )
 
 

@@ -158,7 +158,7 @@ def packets(
         "step": Slider(0, _PACKETS, play=True),
     }
     scene = partial(packets_scene, recognise)
-    return live_view("packets", arguments, scene, controls, held=("recognise",))
+    return live_view("packets", arguments, scene, controls, held=("recognise",), room=1)
 
 
 def packets_scene(recognise: Any, keeps: str, story: str, step: int) -> Scene:

@@ -30,8 +30,10 @@ from fabriclab.views.layout import (
     link_in_words,
     marks_of,
     number_in,
+    part_apart,
     paths_of,
     place_name,
+    port_gaps,
     server_name,
     spoken_names,
 )
@@ -436,7 +438,7 @@ def roulette(flows: int = 32, cables: int = 32, seed: int = 0) -> Live:
         "cables": Slider(2, 64),
         "seed": Slider(0, 99, play=True),
     }
-    return live_view("roulette", arguments, roulette_scene, controls)
+    return live_view("roulette", arguments, roulette_scene, controls, room=1)
 
 
 def roulette_scene(flows: int, cables: int, seed: int) -> Scene:
@@ -986,7 +988,9 @@ def ring_panel(fabric: Fabric, wiring: str, ring: Ints, *, is_first: bool) -> Sc
     ways = [path[::-1] if back else path for path, back in zip(paths, cables.back, strict=True)]
 
     lit = cables.fullest > 0
-    width = np.where(lit, 1.5 + 0.5 * np.minimum(cables.fullest, 1.0), link_width(0.0))
+    width = np.where(lit, 1.5 + 1.5 * np.minimum(cables.fullest, 1.0), link_width(0.0))
+    gaps = canvas.unit * port_gaps(marks, cables)
+    width *= np.where(lit, part_apart(width, gaps, marks.row[cables.a], lit), 1.0)
     ends = zip(cables.a, cables.b, strict=True)
     prefix = "" if is_first else "right "
     layers = {

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fabriclab import units
 from fabriclab.core import Fabric
-from fabriclab.look import CARDS, variables
+from fabriclab.look import CARDS, SHADES, variables
 from fabriclab.texts import UNBROKEN, keys, switched_on, text, unbroken
 from fabriclab.views.common import common_axes
 from fabriclab.views.live.controls import (
@@ -136,8 +136,9 @@ class Live(LiveModel):
         Function that is told the reader's own values: the first ones, and those after each change. It is not told
         those of a setting that is kept beside, of which a scene is made as well.
     room : int
-        Lines for which the card has room above its controls, so that they stay in place where the finding wraps. A view
-        that plays has two lines or more, since its finding changes under the hand that is to press Pause.
+        Lines for which the card has room above its controls, so that they stay in place where the finding wraps. By
+        default, 0, a view that plays has two, since its finding changes under the hand that is to press Pause, and all
+        others have one. A view that plays with findings that never wrap on a small laptop asks for one.
     """
 
     def __init__(
@@ -152,7 +153,7 @@ class Live(LiveModel):
         hidden: Mapping[str, Any] | None = None,
         listed: str = "",
         watch: Callable[[Mapping[str, Any]], None] | None = None,
-        room: int = 1,
+        room: int = 0,
     ) -> None:
         if len(controls) > MOST_CONTROLS:
             msg = f"a view has at most {MOST_CONTROLS} controls, got {', '.join(controls)}; fix one in the function"
@@ -166,7 +167,7 @@ class Live(LiveModel):
         self._listed = listed
         self._watch = watch
         plays = any(isinstance(control, Slider) and control.play for control in controls.values())
-        self._room = max(room, _LINES_OF_PLAY if plays else 1)
+        self._room = room or (_LINES_OF_PLAY if plays else 1)
         self._start = dict(hidden or {})
         for name, control in self.controls.items():
             self._start[name] = control.check(values[name], name)
@@ -277,6 +278,7 @@ class Live(LiveModel):
             "buttons": buttons,
             "card": "view",
             "palette": PALETTE,
+            "loads": len(PALETTE) - SHADES,
             "colours": {name: COLOUR[name] for name in TOKENS},
             "dashes": DASHES,
             "turn": TURN,
@@ -469,7 +471,7 @@ def live_view(
     listed: str = "",
     buttons: Mapping[str, Callable[[Live], Scene | None]] | None = None,
     watch: Callable[[Mapping[str, Any]], None] | None = None,
-    room: int = 1,
+    room: int = 0,
 ) -> Live:
     """Build the view that the function ``live.<name>`` returns.
 
