@@ -358,7 +358,7 @@ def _box_texts(m: Marks, ids: Sequence[str], room: Floats) -> list[str]:
             whole[i] = numbers[i]
     out = [""] * len(numbers)
     for row in np.unique(m.row):
-        here = np.flatnonzero(m.row == row)
+        here = np.flatnonzero(m.row == row).tolist()
         for kind_of_text in (whole, numbers):
             if all(fits(kind_of_text, i) for i in here):
                 for i in here:

@@ -686,7 +686,7 @@ def tenants_scene(fabric: Fabric, jobs: int, mode: str, quota: int) -> Scene:
         except OutOfSlots as refused:
             refusals[job] = str(refused)
 
-    roots = []
+    roots: list[str] = []
     spoken = spoken_names(fabric)
     for job, tree in manager.jobs.items():
         key = "live.tenants.a_root" if roots else "live.tenants.first_root"
