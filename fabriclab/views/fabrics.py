@@ -48,7 +48,7 @@ _LINE = 15.0  # distance between two lines of text [px]
 _LETTER = 7.2  # width of a letter; letters in a box are narrower: [px]
 _BOX_LETTER = 6.6  # [px]
 _LEGEND = 30.0  # height of the scale of loads [px]
-_MANY_LINES = 24  # so many lines in use between two rows can have their full width
+_MANY_LINES = 16  # so many lines in use between two rows can have their full width
 _THICKEST = 2.4  # width of an idle line with the greatest capacity [px]
 # Links between CPUs whose rate is a constant of NCCL. source: NCCL-topo
 _PLANNED_BY_NCCL = ("upi-bdw", "upi-spr", "amd-if")
@@ -124,7 +124,8 @@ def fabric(
         If the fabric has no link or no endpoint, or ``load`` or ``loop`` does not fit it.
     """
     share = None if load is None else share_of(fabric, load)
-    return printed(fabric_scene(fabric, share, loop=loop), ax=ax, finding=finding)
+    scene = fabric_scene(fabric, share, loop=loop, width=WIDE)
+    return printed(scene, ax=ax, finding=finding)
 
 
 def share_of(fabric: Fabric, load: Timeline | ArrayLike) -> Floats:
@@ -209,7 +210,7 @@ def fabric_scene(
     place = marks.row if colour == "tier" else marks.rail
     colours = layout.colour_sentence(colour, cables.fullest, place, cables.failed.sum(), f.n_cables)
     scene = layout.scene_with_words(placed, layers, height, said=said, colours=colours)
-    scene = replace(scene, width=width)
+    scene = replace(scene, width=width, hint=_planned(placed))
     return looped(scene, placed, loop) if loop else scene
 
 
@@ -302,19 +303,25 @@ def _node_layer(placed: Placed, canvas: Canvas, colour: str, open: int | None) -
 def _box_texts(m: Marks, kinds: Sequence[str], room: Floats) -> list[str]:
     """Return the texts in the boxes, which are ``room`` wide [px]: names such as "NIC 3", or the numbers alone.
 
-    The nodes of a row all have the same kind of text in their box.
+    The nodes of a row all have the same kind of text in their box, and so have all rows of switches outside of servers.
     """
     if m.folded:
         return [name.split()[0] for name in m.names]
     numbers = [layout.number_in(name) for name in m.names]
     whole = [f"{kind} {number}".strip() for kind, number in zip(kinds, numbers, strict=True)]
+    rows = [np.flatnonzero(m.row == row).tolist() for row in np.unique(m.row)]
+    of_network = [row for row in rows if m.server[row[0]] < 0 and numbers[row[0]]]
+
+    def fit(row: Sequence[int], words: Sequence[str]) -> bool:
+        return all(_BOX_LETTER * len(words[i]) + 4 < room[i] for i in row)
+
+    numbered = any(not fit(row, whole) for row in of_network)
     out = [""] * len(numbers)
-    for row in np.unique(m.row):
-        here = np.flatnonzero(m.row == row)
-        for kind_of_text in (whole, numbers):
-            if all(_BOX_LETTER * len(kind_of_text[i]) + 4 < room[i] for i in here):
-                for i in here:
-                    out[i] = kind_of_text[i]
+    for row in rows:
+        for words in (numbers,) if numbered and row in of_network else (whole, numbers):
+            if fit(row, words):
+                for i in row:
+                    out[i] = words[i]
                 break
     return out
 
@@ -473,17 +480,12 @@ def _cable_names(placed: Placed) -> list[tuple[float, list[str]]]:
     m, k = placed.marks, placed.lines
     lowest = m.row.min()
     pairs = np.unique([m.row[k.a], m.row[k.b]], axis=1).T.tolist()  # (lower row, same or upper row)
-    # Where cables skip a row, or join boxes within an upper row, their position alone does not show what they join.
-    named = any(high > low + 1 or (high == low and low > lowest) for low, high in pairs)
-
     out = []  # height in units of `Marks`, and lines of text
     for low, high in pairs:
-        words = [_end_names(placed, low, high)] if named else []
-        here = (m.row[k.a] == low) & (m.row[k.b] == high)  # (K,)
-        words.append(_bundle(k, here))
-        if low == high and _is_planned(placed, low, k.fastest[here].max()):
-            words.append(text("fabric.planned"))
         within_upper = low == high and low != lowest
+        # Where cables skip a row, or join boxes within an upper row, their position alone does not show what they join.
+        words = [_end_names(placed, low, high)] if within_upper or high > low + 1 else []
+        words.append(_bundle(k, (m.row[k.a] == low) & (m.row[k.b] == high)))
         out.append((high if within_upper else high - 0.5, words))
     return sorted(out, key=lambda block: -block[0])
 
@@ -495,14 +497,15 @@ def _end_names(placed: Placed, low: int, high: int) -> str:
     return "–".join(layout.short(f.kinds[kind_of[row]]) for row in (low, high))
 
 
-def _is_planned(placed: Placed, row: int, rate: float) -> bool:
-    """Return whether the cables within a row join CPUs at a rate that NCCL plans with, and no datasheet states."""
-    f, m, _, _ = placed
-    kinds = f.kind[m.first[m.row == row]]
-    if "socket" not in f.media or any(f.kinds[kind] != "cpu" for kind in kinds):
-        return False
+def _planned(placed: Placed) -> str:
+    """Return in words that links between CPUs have a rate that NCCL plans with, and no datasheet states, if so."""
+    f, m, k, _ = placed
+    if "socket" not in f.media or "cpu" not in f.kinds:
+        return ""
+    is_cpu = f.kind[m.first] == f.kinds.index("cpu")
+    rates = k.fastest[is_cpu[k.a] & is_cpu[k.b]]
     plans = [catalog.value("memory_path", part, "bandwidth") for part in _PLANNED_BY_NCCL]
-    return bool(np.isclose(rate, plans).any())
+    return text("fabric.planned") if np.isclose(rates[:, None], plans).any() else ""
 
 
 def _bundle(k: Lines, here: Flags) -> str:
