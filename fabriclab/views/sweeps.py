@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,11 +40,13 @@ from fabriclab.views.scene import (
     log_axis,
     printed,
     texts,
+    texts_at,
     with_times_sign,
 )
 
 Results = Result | Sequence[Result] | Mapping[str, Result | Sequence[Result]]
 Bounds = Mapping[str, units.Quantity]
+Points = Mapping[str, tuple[str, float]]  # words -> label of a line and value of x
 
 _MOST = 5  # series with a look of their own, and with a clause in the alternative text
 
@@ -61,13 +64,20 @@ _MARK_AT, _LABEL_AT = (
     28.0,
 )  # from the right edge of the drawing area to a label's mark and text
 _WIDEST, _WIDEST_OF_TWO = 190.0, 150.0  # the most that the text of a label takes
+_SIDE_RIGHT = 24.0  # of the panel of errors, right of its axis [px]
 _PANEL_TITLE = 14.0  # from the edge of the panel of errors to its title
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 _EDGE = 12.0  # from the longest label to the edge of the picture, since bold letters are wider than `_LETTER`
 _NEAR = (-18.0, -26.0, 18.0, 26.0)  # from a marked point to the middle of its name [px]
+# From a marked point to the middle of its value [px], the best first; and half the height of the value.
+_VALUE_AT = (-15.0, 15.0, -12.0, 12.0, -9.0, 9.0, -20.0, 20.0, -25.0, 25.0, 0.0)
+_VALUE_AT += (-35.0, 35.0, -45.0, 45.0, -55.0, 55.0)
+_VALUE_HALF = 8.0
+_VALUE_BESIDE = 26.0  # a value farther from its point has a line to it [px]
 _START_STEP = 16.0  # from place to place for a name at the start of a line [px]
 _START_ASIDE = 11.0  # of such a name from its line [px]
 _AWAY = 12.0  # farther from its point than a name beside it, where names moved apart [px]
+_TO_WORDS = 8.0  # from a marked point of a line to its words [px]
 _BEFORE = 9.0  # more, for the line from a point to a name that moved [px]
 _LEADER_GAP = 3.0  # from such a line to the name [px]
 _BESIDE_MARK = 6.0  # from the middle of a mark to the line that leads to a name [px]
@@ -150,6 +160,7 @@ def sweep(
     error: bool = False,
     x_name: str = "",
     token: units.Quantity | None = None,
+    points: Points | None = None,
     ax: Axes | None = None,
     finding: str | None = None,
 ) -> Picture:
@@ -174,19 +185,23 @@ def sweep(
         What the x axis shows if it is not the size of messages or the number of ranks, such as "bucket size".
     token : float or str, optional
         Size of a token, which an axis of tokens needs. [B]
+    points : mapping of str to (str, float), optional
+        Words to stand beside a point of a line, by the label of the line and its value of ``x``.
     ax, finding : optional
         Axes to draw on, and the sentence above the picture.
 
     Raises
     ------
     ValueError
-        If there is nothing to draw, ``x`` or ``y`` is unknown, ``error`` has no pair to compare, or the size of a
-        token is missing.
+        If there is nothing to draw, ``x`` or ``y`` is unknown, ``error`` has no pair to compare, the size of a token is
+        missing, or ``points`` names no line.
     """
     y = units.choice(y, "y", ("time", "busbw"))
     x = units.choice(x, "x", ("size", "ranks", "tokens"))
     groups = by_label(results, x)
-    scene = sweep_scene(groups, y, x, bounds, error=error, x_name=x_name, token=token)
+    scene = sweep_scene(
+        groups, y, x, bounds, error=error, x_name=x_name, token=token, points=points
+    )
     return printed(replace(scene, caption=_caption(groups)), ax=ax, finding=finding)
 
 
@@ -201,19 +216,36 @@ def sweep_scene(
     cursor: float | None = None,
     x_name: str = "",
     token: units.Quantity | None = None,
+    points: Points | None = None,
 ) -> Scene:
     """Return a picture of sweeps, or a scene with an error message if they cannot be drawn.
 
     ``said`` replaces the sentence above the picture; ``cross`` marks where the first two predicted lines cross;
-    ``error``, ``x_name`` and ``token`` are as in `sweep`; ``cursor`` is the value of x at which to read all lines.
+    ``error``, ``x_name``, ``token`` and ``points`` are as in `sweep`; ``cursor`` is the value of x at which to
+    read all lines.
     """
     try:
         series = collect(by_label(results, x), bounds or {}, x, y, token)
         missed = misses(series) if error else []
+        labels = [one.label for one in series]
+        unknown = [label for label, _ in (points or {}).values() if label not in labels]
+        if unknown:
+            raise ValueError(
+                f"points must name lines of the picture, got {unknown[0]!r};"
+                f" there are {', '.join(labels)}"
+            )
     except ValueError as wrong:
         return Scene(str(wrong), wrong=True)
     return series_scene(
-        series, x, y, said, cross=cross, missed=missed, cursor=cursor, x_name=x_name
+        series,
+        x,
+        y,
+        said,
+        cross=cross,
+        missed=missed,
+        cursor=cursor,
+        x_name=x_name,
+        points=points or {},
     )
 
 
@@ -231,6 +263,7 @@ def series_scene(
     cursor: float | None = None,
     x_name: str = "",
     at_start: Sequence[str] = (),
+    points: Points = MappingProxyType({}),
 ) -> Scene:
     """Return a picture of series; see `sweep_scene`. A panel at the side shows the errors in ``missed``.
 
@@ -263,6 +296,8 @@ def series_scene(
         layers |= cursor_layers(series, area, scales, cursor, drawn)
         sentence = read_at(series, area, cursor)
         clauses = [sentence.rstrip("."), *clauses]
+    if points:
+        layers |= point_layers(points, series, area, drawn)
     if missed:
         sentence = how_far_off(missed, area)
         clauses = [sentence.rstrip("."), *clauses]
@@ -294,7 +329,8 @@ def plot_of(
     """Return the drawing area and the scales of a sweep, with room for the labels at the right."""
     most = _WIDEST_OF_TWO if two_panels else _WIDEST
     right = (_MAIN if two_panels else _WIDTH) - label_room(series, most)
-    scales = axes_of(series, x, y, right - _LEFT)
+    # Two panels over one quantity have the same ticks, and the panel of errors has less room for them.
+    scales = axes_of(series, x, y, _SIDE - _SIDE_RIGHT - _LEFT if two_panels else right - _LEFT)
     n_rows = max(len(label_rows(series)), sum(one.role == "bound" for one in series))
     return plot_area(scales, x, y, right, n_rows), scales
 
@@ -365,10 +401,10 @@ def densely(path: Floats, step: float = 4.0) -> Floats:
     return np.stack([np.interp(places, along, path[:, 0]), np.interp(places, along, path[:, 1])], 1)
 
 
-def crowding(left: float, middle: float, width: float, drawn: Floats) -> int:
-    """Return how many drawn points lie in the box of a label, given its left end and its middle [px]."""
+def crowding(left: float, middle: float, width: float, drawn: Floats, half: float = 10.0) -> int:
+    """Return how many drawn points lie in the box of a label, by its left end, its middle and half its height [px]."""
     across, up = drawn
-    inside = (across > left - 6) & (across < left + width + 6) & (np.abs(up - middle) < 10)
+    inside = (across > left - 6) & (across < left + width + 6) & (np.abs(up - middle) < half)
     return int(np.count_nonzero(inside))
 
 
@@ -755,6 +791,33 @@ def crossing_layers(x: float, area: PlotArea, drawn: Floats) -> dict[str, Layer]
     }
 
 
+def point_layers(
+    points: Points, series: Sequence[Series], area: PlotArea, drawn: Floats
+) -> dict[str, Layer]:
+    """Return dots at points of lines, each with its words where they meet the fewest lines."""
+    by_label = {one.label: one for one in series}
+    x = [float(area.to_x(at)) for _, at in points.values()]
+    y = [_on_line(by_label[label], at, area) for label, at in points.values()]
+    left = []
+    height = []
+    for words, across, up in zip(points, x, y, strict=True):
+        width = len(words) * _LETTER
+        places = [
+            (across + aside - (aside < 0) * width, up + dy)
+            for aside in (_TO_WORDS, -_TO_WORDS)
+            for dy in (_ROW, -_ROW, 0.0)
+            if area.top < up + dy < area.bottom - 8
+        ]
+        best = min(places, key=lambda place: crowding(place[0], place[1], width, drawn))
+        left.append(best[0])
+        height.append(best[1])
+    dots = {"x": np.array(x), "y": np.array(y), "size": _POINT, "colour": COLOUR["ink"]}
+    return {
+        "points": Layer("dots", dots),
+        "point words": texts(np.array(left), np.array(height), list(points), bold=1.0, halo=1.0),
+    }
+
+
 def turning(series: Sequence[Series], y: str, crossing: float, area: PlotArea) -> str:
     """Return a sentence on which of the first two predicted series is ahead before and after they cross."""
     one, other, *more = [each for each in series if each.role == "predicted"]
@@ -959,7 +1022,7 @@ def error_panel(missed: Sequence[Miss], x: str, bottom: float) -> Scene:
     ends = common_ends("error", float(values.min() - room), float(values.max() + room))
     across = np.unique(np.concatenate([one.at for one in missed]))
     several = len(series) > 1
-    right = _SIDE - (label_room(series, _WIDEST_OF_TWO) if several else 24.0)
+    right = _SIDE - (label_room(series, _WIDEST_OF_TWO) if several else _SIDE_RIGHT)
     x_ends = common_ends("x of error", *padded(across))
     ticks = x_ticks(x, across, x_ends, right - _LEFT)
 
@@ -979,6 +1042,7 @@ def error_panel(missed: Sequence[Miss], x: str, bottom: float) -> Scene:
     layers = {
         **axes,
         "zero": lines([zero], width=1.2),
+        **sign_words(series, area),
         "lines": line_layer(series, area),
         "points": _dots(
             [(one._replace(look=mark_of(one)), place) for one, place in dots], size=3.0
@@ -988,6 +1052,20 @@ def error_panel(missed: Sequence[Miss], x: str, bottom: float) -> Scene:
         drawn = drawn_points(series, area)
         layers |= label_layers(series, area, drawn, _SIDE)
     return Scene("", layers=layers, height=bottom + _BELOW, width=_SIDE)
+
+
+def sign_words(series: Sequence[Series], area: PlotArea) -> dict[str, Layer]:
+    """Return what it means that an error lies above or below the line at 0, where that side has room for it."""
+    zero = float(area.to_y(0.0))
+    drawn = drawn_points(series, area)
+    words = []
+    for key, y in (("sweep.too_high", zero - 11), ("sweep.too_low", zero + 11)):
+        name = text(key)
+        width = len(name) * _LETTER
+        if area.top + 6 < y < area.bottom - 8:
+            words.append((_freest(area, width, y, drawn), y, name, 0))
+    layer = texts_at(*words)
+    return {"signs": Layer("texts", {**layer.fields, "colour": COLOUR["soft"], "halo": 1.0})}
 
 
 # Words and numbers ----------------------------------------------------------------------------------
@@ -1494,18 +1572,28 @@ def _knee_layers(knee: tuple[float, float, str], area: PlotArea) -> dict[str, La
 def _here_layers(
     here: Series, area: PlotArea, drawn: Floats, drag: tuple[str, Ends] | None
 ) -> dict[str, Layer]:
-    """Return the present state as a dot in ink, with its value beside it where it meets the fewest lines."""
-    x, y = area.path(here.points[0], here.points[1])[0]
+    """Return the present state as a dot in ink, with its value beside it where it meets the fewest lines.
+
+    Where lines are all around it, the value stands beyond them, with a line from the dot.
+    """
+    x, y = area.path(here.points[0], here.points[1])[0].tolist()
     words = area.format_y(here.points[1, 0])
     width = len(words) * _LETTER * 1.2
     places = []
-    for dy in (-15.0, 15.0, -25.0, 25.0, 0.0):
+    for dy in _VALUE_AT:
         if area.top - 16 < y + dy < area.bottom - 6:
             if x + 9 + width < area.right:
                 places.append((x + 9, y + dy, 0.0))
             if x - 9 - width > area.left:
                 places.append((x - 9, y + dy, 2.0))
-    best = min(places, key=lambda p: crowding(p[0] - p[2] / 2 * width, p[1], width, drawn))
+    best = min(
+        places, key=lambda p: crowding(p[0] - p[2] / 2 * width, p[1], width, drawn, _VALUE_HALF)
+    )
+    off = best[1] - y
+    leaders = []
+    if abs(off) > _VALUE_BESIDE:
+        start, end = np.sign(off) * _VALUE_HALF, off - np.sign(off) * _VALUE_HALF
+        leaders.append(np.array([[x, y + start], [best[0], y + end]]))
     name = f"{here.label}, {area.format_x(here.points[0, 0])}: {words}"
     dot: dict[str, Any] = {
         "x": np.array([x]),
@@ -1521,6 +1609,7 @@ def _here_layers(
         dot["drag"] = [drag[0]]
         dot["drag_ends"] = area.to_x(np.array(drag[1]))
     return {
+        "value line": lines(leaders, width=1.0, colour=COLOUR["edge"]),
         "dots": Layer("dots", dot),
         "value": texts([best[0]], best[1], [words], align=best[2], bold=1.0, size=15.0, halo=1.0),
     }
