@@ -81,7 +81,7 @@ _LAST_ROW = _FIRST_ROW + _ROW_STEP * len(media.MEDIA)  # where the row after the
 # The picture of fibres, in px: one or two rows of slots for each fibre.
 _SLOTS_LEFT, _SLOTS_RIGHT = 76.0, 790.0
 _SLOTS_TOP = 14.0
-_SLOTS_HEIGHT = 330.0
+_SLOTS_HEIGHT = 316.0
 _MOST_IN_A_ROW = 24  # slots
 _TALLEST_SLOT = 34.0
 
