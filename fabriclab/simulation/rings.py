@@ -303,12 +303,15 @@ class WiringRates:
     halves : float
         Capacity between two halves where it is smallest, both directions added, without what crosses processors.
         [B/s]
+    worst : Rings
+        The rings of that pair.
     """
 
     pair: float
     pairings: float
     rings: float
     halves: float
+    worst: Rings
 
 
 def wiring_rates(fabric: Fabric, pairings: int = 20, seed: int = 0) -> WiringRates:
@@ -344,11 +347,13 @@ def wiring_rates(fabric: Fabric, pairings: int = 20, seed: int = 0) -> WiringRat
     for order in orders:
         flows = Flows.make(fabric.endpoint[order], fabric.endpoint[order[::-1]], 1.0)
         at_once_rates.append(metrics.throughput(fabric, flows).part)
-    pairs = [best_rings(fabric, [0, other]).rate for other in range(1, n)]
+    pairs = [best_rings(fabric, [0, other]) for other in range(1, n)]
+    worst = min(pairs, key=lambda rings: rings.rate)
     without_processors = fabric.without(nodes=np.flatnonzero(fabric.tier > 1))
     return WiringRates(
-        pair=min(pairs),
+        pair=worst.rate,
         pairings=min(at_once_rates),
         rings=best_rings(fabric).rate,
         halves=2 * metrics.bisection(without_processors).upper,
+        worst=worst,
     )

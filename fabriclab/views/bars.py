@@ -24,7 +24,7 @@ _APART = 6.0  # between two groups [px]
 _TOP = 14.0  # above the first line of text [px]
 _HIGHEST = 412.0  # of a picture; so its card fits into a window of 1366 x 768 [px]
 _WIDTH = 880.0
-_LEAST = 1.0  # length of the shortest bar, so that it is seen [px]
+_LEAST = 2.0  # length of the shortest bar above 0, so that it is seen [px]
 _LETTER = 6.9  # width of a letter [px]
 _BOLD = 1.12  # how much wider bold letters are
 _VALUE_ROOM = 110.0  # for the number beside the longest bar [px]
@@ -323,7 +323,8 @@ def bars_scene(
         y.append(at)
         at += distance
     middles = np.array(y)
-    lengths = np.maximum(room * np.array([row.value for row in rows]) / most, _LEAST)
+    values = np.array([row.value for row in rows])
+    lengths = np.where(values > 0, np.maximum(room * values / most, _LEAST), 0.0)
     bold = np.array([float(i in marked) for i in range(len(rows))])
     words = np.where(bold > 0, COLOUR["ink"], COLOUR["soft"])
     is_open = np.isin(np.arange(len(rows)), list(published))

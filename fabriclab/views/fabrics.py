@@ -218,7 +218,7 @@ def fabric_scene(
     place = marks.row if colour == "tier" else marks.rail
     colours = layout.colour_sentence(colour, cables.fullest, place, cables.failed.sum(), f.n_cables)
     scene = layout.scene_with_words(placed, layers, height, said=said, colours=colours)
-    scene = replace(scene, width=width)
+    scene = replace(scene, width=width, hint=_planned(placed))
     return looped(scene, placed, loop) if loop else scene
 
 
@@ -521,17 +521,12 @@ def _cable_names(placed: Placed) -> list[tuple[float, list[str]]]:
     m, k = placed.marks, placed.lines
     lowest = m.row.min()
     pairs = np.unique([m.row[k.a], m.row[k.b]], axis=1).T.tolist()  # (lower row, same or upper row)
-    # Where cables skip a row, or join boxes within an upper row, their position alone does not show what they join.
-    named = any(high > low + 1 or (high == low and low > lowest) for low, high in pairs)
-
     out = []  # height in units of `Marks`, and lines of text
     for low, high in pairs:
-        words = [_end_names(placed, low, high)] if named else []
-        here = (m.row[k.a] == low) & (m.row[k.b] == high)  # (K,)
-        words.append(_bundle(k, here))
-        if low == high and _is_planned(placed, low, k.fastest[here].max()):
-            words.append(text("fabric.planned"))
         within_upper = low == high and low != lowest
+        # Where cables skip a row, or join boxes within an upper row, their position alone does not show what they join.
+        words = [_end_names(placed, low, high)] if within_upper or high > low + 1 else []
+        words.append(_bundle(k, (m.row[k.a] == low) & (m.row[k.b] == high)))
         out.append((high if within_upper else high - 0.5, words))
     return sorted(out, key=lambda block: -block[0])
 
@@ -543,14 +538,15 @@ def _end_names(placed: Placed, low: int, high: int) -> str:
     return "–".join(layout.short(f.kinds[kind_of[row]]) for row in (low, high))
 
 
-def _is_planned(placed: Placed, row: int, rate: float) -> bool:
-    """Return whether the cables within a row join CPUs at a rate that NCCL plans with, and no datasheet states."""
-    f, m, _, _ = placed
-    kinds = f.kind[m.first[m.row == row]]
-    if "socket" not in f.media or any(f.kinds[kind] != "cpu" for kind in kinds):
-        return False
+def _planned(placed: Placed) -> str:
+    """Return in words that links between CPUs have a rate that NCCL plans with, and no datasheet states, if so."""
+    f, m, k, _ = placed
+    if "socket" not in f.media or "cpu" not in f.kinds:
+        return ""
+    is_cpu = f.kind[m.first] == f.kinds.index("cpu")
+    rates = k.fastest[is_cpu[k.a] & is_cpu[k.b]]
     plans = [catalog.value("memory_path", part, "bandwidth") for part in _PLANNED_BY_NCCL]
-    return bool(np.isclose(rate, plans).any())
+    return text("fabric.planned") if np.isclose(rates[:, None], plans).any() else ""
 
 
 def _bundle(k: Lines, here: Flags) -> str:

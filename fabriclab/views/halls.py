@@ -50,6 +50,10 @@ _BETWEEN = (
 )  # between two rows, if there are one, two or more rows of switches [px]
 _LETTER = 7.2  # width of a letter [px]
 _NUMBER = 8.6  # room for a digit in a box [px]
+_EVEN, _SAME = (
+    0.4,
+    1e-6,
+)  # opacity of cells of one load, and the difference up to which loads are one
 _RIGHT = 72.0  # room for the number of cables [px]
 
 
@@ -454,12 +458,15 @@ def _cell_layer(hall: Hall, places: _Places, colour: str, load: Floats, failed: 
     else:
         notes = [text("fabric.rail", r=rail) for rail in f.rail.tolist()]
     gap = min(1.2, 0.25 * places.column)
+    # Where all have one load, they are no finding, and recede behind the cables.
+    is_even = colour == "load" and np.ptp(np.nan_to_num(load)) < _SAME
     return boxes(
         places.left + places.column * hall.column + gap / 2,
         places.top + places.cell * hall.row,
         places.column - gap,
         places.cell - 1.5,
         colour=hue,
+        alpha=_EVEN if is_even and np.nanmax(load, initial=0.0) > 0 else 1.0,
         hatch=np.where(failed, 3.0, 0.0),
         round=1.0,
         names=list(hall.names),

@@ -199,7 +199,7 @@ def marks_of(f: Fabric, fold: bool, open: int | None = None, through: bool = Fal
     have a box each, a PCIe switch that only passes on what one GPU and one NIC send is in the box of its NIC.
     """
     node = np.arange(f.n_nodes)
-    server = _coordinate(f, "server", f.server)
+    server = _coordinate(f, holder(f), f.server)
     row = _rows(f, server)
     rail = _rails(f, row)
     nic_of = _passed_through(f) if through and not fold else node
@@ -582,7 +582,7 @@ def colours_of(colour: str, load: Floats, failed: ArrayLike, place: NDArray[Any]
 
 
 def line_look(k: Lines, colour: str, place: NDArray[Any], width: Floats) -> dict[str, ArrayLike]:
-    """Return the look of cables that are ``width`` px wide: idle ones are hairlines, loaded ones full of packets.
+    """Return the look of cables that are ``width`` px wide: those without load are hairlines, others full of packets.
 
     A line all of whose cables have failed is broken. ``place`` is the row or rail whose colour a line has where
     ``colour`` says so; then lines with little load are pale.

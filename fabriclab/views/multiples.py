@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fabriclab.core import Fabric, Flags, Floats, Ints, Timeline
+from fabriclab.simulation import Rings
 from fabriclab.texts import text
 from fabriclab.views.fabrics import share_of
 from fabriclab.views.layout import counted
@@ -39,6 +40,7 @@ _BEND, _MOST_BEND = (
     14.0,
 )  # of a curve between two nodes, in lengths of the line and at most [px]
 _MANY = 240  # lines beyond which they are thinner
+_LIT = 2.2  # width of a line in ink [px]
 _STUB = 0.4  # of a cable around the edge of a solid, in distances between nodes
 
 
@@ -51,6 +53,8 @@ class Mini(NamedTuple):
     load: Floats  # (K,) of the fullest link between them; NaN where no load is given
     span: Ints  # (K,) in a grid the distance between the two; a line of more than 1 passes nodes, and is bent
     cut: Flags  # (K,) whether only the ends of a line are drawn, as it leads around the edge of a solid
+    lit: Flags  # (K,) whether a line is in ink
+    lit_end: Flags  # (M,) whether a node is in ink
 
 
 def multiples(
@@ -58,6 +62,7 @@ def multiples(
     *,
     load: Mapping[str, Timeline | ArrayLike] | None = None,
     notes: Mapping[str, str] | None = None,
+    rings: Mapping[str, Rings] | None = None,
     finding: str | None = None,
 ) -> Picture:
     """Draw several fabrics side by side, so that their wirings can be compared at a glance.
@@ -73,6 +78,8 @@ def multiples(
         For some or all of them the load of each link as a fraction of its capacity. [1], >= 0
     notes : mapping of str to str, optional
         A line to stand below the name of each, such as its rate.
+    rings : mapping of str to Rings, optional
+        Rings to draw in ink, as `fabriclab.simulation.best_rings` gives them: their ranks, and the links that they use.
     finding : optional
         The sentence above the picture.
 
@@ -95,7 +102,7 @@ def multiples(
     for name, fabric in fabrics.items():
         known = name in loads
         share = share_of(fabric, loads[name]) if known else np.full(fabric.n_links, np.nan)
-        minis[name] = mini_of(fabric, share, no_hosts=no_hosts)
+        minis[name] = mini_of(fabric, share, no_hosts=no_hosts, rings=(rings or {}).get(name))
     return printed(multiples_scene(fabrics, minis, dict(notes or {})), finding=finding)
 
 
@@ -107,8 +114,13 @@ def _hide_hosts(fabrics: Mapping[str, Fabric]) -> bool:
     )
 
 
-def mini_of(f: Fabric, share: Floats, *, no_hosts: bool = False) -> Mini:
-    """Return the small drawing of a fabric, with the load of each link (L,); with ``no_hosts``, of its switches."""
+def mini_of(
+    f: Fabric, share: Floats, *, no_hosts: bool = False, rings: Rings | None = None
+) -> Mini:
+    """Return the small drawing of a fabric, with the load of each link (L,) and with some ``rings`` in ink.
+
+    With ``no_hosts`` it shows switches alone.
+    """
     inside = np.isin(f.kind, [i for i, kind in enumerate(f.kinds) if kind in _INSIDE])
     is_end = np.isin(np.arange(f.n_nodes), f.endpoint)
     # Of a direct network hosts are in the dot of their switch.
@@ -125,6 +137,11 @@ def mini_of(f: Fabric, share: Floats, *, no_hosts: bool = False) -> Mini:
     np.maximum.at(fullest, line, np.nan_to_num(share[drawn], nan=-1.0))
     pairs = np.stack(np.divmod(pair, keep.size), axis=1)
     span, cut = _spans(f, keep[pairs])
+    lit = np.zeros(pair.size, dtype=bool)
+    lit_end = np.zeros(keep.size, dtype=bool)
+    if rings is not None:
+        np.logical_or.at(lit, line, rings.load[drawn] > 0)
+        lit_end = np.isin(keep, f.endpoint[rings.orders.ravel()])
     return Mini(
         place=_places(f, keep),
         is_end=is_end[keep].astype(np.int64),
@@ -132,6 +149,8 @@ def mini_of(f: Fabric, share: Floats, *, no_hosts: bool = False) -> Mini:
         load=np.where(fullest < 0, np.nan, fullest),
         span=span,
         cut=cut,
+        lit=lit,
+        lit_end=lit_end,
     )
 
 
@@ -198,7 +217,7 @@ def _on_grid(f: Fabric, keep: Ints) -> Floats:
     if (
         len(grid) > 2
     ):  # keeps its proportions, and leaves room for the ends of cables around the edge
-        return np.asarray(0.5 + 0.9 * (place - size / 2) / max(size.max(), 1e-9))
+        return np.asarray(0.5 + 0.97 * (place - size / 2) / max(size.max(), 1e-9))
     return np.asarray(place / np.maximum(size, 1e-9))
 
 
@@ -245,7 +264,8 @@ def multiples_scene(
         layers |= _panel(name, mini, np.array([left, _TOP]), size)
     middles = room * (np.arange(len(minis)) + 0.5)
     titles = [readable(name) for name in minis]
-    below = [notes.get(name) or _counted(fabric) for name, fabric in fabrics.items()]
+    apart = _hide_hosts(fabrics) and not known
+    below = [notes.get(name) or _counted(fabric, apart) for name, fabric in fabrics.items()]
     layers["titles"] = texts(middles, 14.0, titles, align=1.0, bold=1.0, size=13.0)
     layers["notes"] = texts(middles, 32.0, below, align=1.0, colour=COLOUR["soft"])
     height = _TOP + size + 20
@@ -253,23 +273,24 @@ def multiples_scene(
         layers |= scale(height, left=_WIDTH / 2 - 130)
         height += 24
 
-    said = _said(fabrics, below if not notes else [])
+    said = _said(fabrics, is_counted=not notes)
     facts = "; ".join(f"{name}: {note}" for name, note in zip(minis, below, strict=True))
     table = Table(_columns(fabrics, minis, below))
-    return Scene(said, table, layers, height, f"{said} {facts}.", width=_WIDTH)
+    hint = text("multiples.stubs") if any(mini.cut.any() for mini in minis.values()) else ""
+    return Scene(said, table, layers, height, f"{said} {facts}.", hint=hint, width=_WIDTH)
 
 
-def _said(fabrics: Mapping[str, Fabric], counts: Sequence[str]) -> str:
+def _said(fabrics: Mapping[str, Fabric], *, is_counted: bool) -> str:
     """Return the sentence above the picture: how many cables as many endpoints need, if the picture counts them."""
     cables = {name: f.n_cables for name, f in fabrics.items()}
     ends = {f.n_ranks for f in fabrics.values()}
     least, most = min(cables, key=cables.__getitem__), max(cables, key=cables.__getitem__)
-    is_counted = bool(counts) and all("," in words for words in counts)
+    is_counted &= not any(np.isin(_INSIDE, f.kinds).any() for f in fabrics.values())
     if len(ends) > 1 or cables[least] == cables[most] or not is_counted:
         return text("multiples.said", list=", ".join(fabrics))
     said = text(
         "multiples.cables",
-        ends=counts[0].split(",")[0],
+        ends=_ends(next(iter(fabrics.values()))),
         low=f"{cables[least]:,}",
         least=least,
         most=most,
@@ -286,12 +307,23 @@ def _said(fabrics: Mapping[str, Fabric], counts: Sequence[str]) -> str:
     return f"{said} {counted_too}"
 
 
-def _counted(f: Fabric) -> str:
-    """Return the number of endpoints of a fabric and, unless it is the inside of a server, of its cables in words."""
-    ends = counted(f.n_ranks, f.kinds[f.kind[f.endpoint[0]]])
+def _ends(f: Fabric) -> str:
+    """Return the number of endpoints of a fabric in words, such as "64 hosts"."""
+    return counted(f.n_ranks, f.kinds[f.kind[f.endpoint[0]]])
+
+
+def _counted(f: Fabric, apart: bool) -> str:
+    """Return the number of endpoints of a fabric and, unless it is the inside of a server, of its cables in words.
+
+    If cables to hosts are ``apart``, it is that of all cables and of those between switches.
+    """
     if np.isin(_INSIDE, f.kinds).any():
-        return ends
-    return f"{ends}, {counted(f.n_cables, 'cable')}"
+        return _ends(f)
+    cables = counted(f.n_cables, "cable")
+    if apart:
+        between = f.n_cables - int(np.isin(f.source, f.endpoint).sum())
+        return text("multiples.between", cables=cables, n=between)
+    return f"{_ends(f)}, {cables}"
 
 
 def _columns(
@@ -317,7 +349,7 @@ def _panel(name: str, mini: Mini, corner: Floats, size: float) -> dict[str, Laye
     """Return the layers of one small drawing."""
     place = corner + size * mini.place
     share = np.nan_to_num(mini.load)
-    order = np.argsort(share, kind="stable")  # the fullest on top
+    order = np.lexsort((share, mini.lit))  # the fullest on top, and over them what is in ink
     paths = []
     drawn = []  # which pair each path belongs to
     for i in order:
@@ -335,14 +367,20 @@ def _panel(name: str, mini: Mini, corner: Floats, size: float) -> dict[str, Laye
         }
     else:
         wide = 1.0 if len(paths) <= _MANY else 0.6
-        look = {"colour": np.full(len(paths), COLOUR["hair"]), "width": np.full(len(paths), wide)}
+        is_lit = mini.lit[drawn]
+        look = {
+            "colour": np.where(is_lit, COLOUR["ink"], COLOUR["hair"]),
+            "width": np.where(is_lit, _LIT, wide),
+        }
     is_end = mini.is_end > 0
     n_ends = max(int(is_end.sum()), 1)
     dots = {
         "x": place[:, 0],
         "y": place[:, 1],
         "size": np.where(is_end, _size(n_ends, len(place)), 5.0 if len(place) <= 40 else 3.0),
-        "colour": np.where(is_end, COLOUR["gpu"], COLOUR["node"]),
+        "colour": np.where(
+            mini.lit_end, COLOUR["ink"], np.where(is_end, COLOUR["gpu"], COLOUR["node"])
+        ),
         "shape": np.where(is_end, 0.0, 3.0),
     }
     return {f"{name} cables": lines(paths, **look), f"{name} nodes": Layer("dots", dots)}

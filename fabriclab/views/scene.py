@@ -85,6 +85,10 @@ _TIMES = re.compile(r"(?<=\d )x(?= )|(?<= )x(?= \d)")
 _AREA = 0.18  # how much colour an area below a line has
 _POINT = 0.72  # a pixel of a picture, of which 100 are an inch [pt]
 _BEHIND = 0.55  # of its width a cable in use has that lies furthest behind in a solid
+_SCALE_IDLE = 48.0  # from the sample of an idle link to the end of the scale's name [px]
+_SCALE_NAME = (
+    150.0  # least room left of that sample for the name and the word before the sample [px]
+)
 _SCALE_WORDS = 200.0  # what the scale of loads needs more where a line is many cables [px]
 _KEY_LETTER = 7.0  # width of a letter of a legend [px]
 
@@ -240,7 +244,8 @@ def key(
 def scale(y: float, left: float = 250.0, many: bool = False) -> dict[str, Layer]:
     """Return the scale of loads: a sample of an idle link, then links that get fuller and wider from left to right.
 
-    Where a line stands for ``many`` cables, the scale says that it shows the fullest, and begins further left.
+    It is named at its left, if there is room. Where a line stands for ``many`` cables, the scale says that it shows the
+    fullest, and begins further left.
     """
     if many:
         left -= _SCALE_WORDS / 2
@@ -252,7 +257,11 @@ def scale(y: float, left: float = 250.0, many: bool = False) -> dict[str, Layer]
     middle = y + 6
     paths = [np.array([[a, middle], [b + 0.5, middle]]) for a, b in itertools.pairwise(ends)]
     idle = np.array([[left, middle], [left + 26, middle]])
+    named = [text("fabric.scale")] if left > _SCALE_NAME else []
     return {
+        "scale name": texts(
+            left - _SCALE_IDLE, [middle] * len(named), named, align=2.0, colour=COLOUR["soft"]
+        ),
         "scale": lines(paths, width=1.6 * link_width(share), colour=shade(share)),
         "idle": lines([idle], width=link_width(0.0), colour=COLOUR["hair"]),
         "ends": texts_at(

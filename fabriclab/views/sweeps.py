@@ -63,6 +63,7 @@ _MARK_AT, _LABEL_AT = (
     28.0,
 )  # from the right edge of the drawing area to a label's mark and text
 _WIDEST, _WIDEST_OF_TWO = 190.0, 150.0  # the most that the text of a label takes
+_SIDE_RIGHT = 24.0  # of the panel of errors, right of its axis [px]
 _PANEL_TITLE = 14.0  # from the edge of the panel of errors to its title
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 _EDGE = 12.0  # from the longest label to the edge of the picture, since bold letters are wider than `_LETTER`
@@ -70,6 +71,11 @@ _NEAR = (-18.0, -26.0, 18.0, 26.0)  # from a marked point to the middle of its n
 # Where another model is so many times farther off than the first, the panel of errors ends at so many times the largest
 # error of the first.
 _MUCH_FARTHER, _FAR_OFF = 4.0, 2.0
+# From a marked point to the middle of its value [px], the best first; and half the height of the value.
+_VALUE_AT = (-15.0, 15.0, -12.0, 12.0, -9.0, 9.0, -20.0, 20.0, -25.0, 25.0, 0.0)
+_VALUE_AT += (-35.0, 35.0, -45.0, 45.0, -55.0, 55.0)
+_VALUE_HALF = 8.0
+_VALUE_BESIDE = 26.0  # a value farther from its point has a line to it [px]
 _START_STEP = 16.0  # from place to place for a name at the start of a line [px]
 _START_ASIDE = 11.0  # of such a name from its line [px]
 _AWAY = 12.0  # farther from its point than a name beside it, where names moved apart [px]
@@ -204,8 +210,8 @@ def sweep(
     Raises
     ------
     ValueError
-        If there is nothing to draw, ``x`` or ``y`` is unknown, ``error`` has no pair to compare, or the size of a
-        token is missing.
+        If there is nothing to draw, ``x`` or ``y`` is unknown, ``error`` has no pair to compare, the size of a token is
+        missing, or a value in ``points`` does not fit its axis.
     """
     y = units.choice(y, "y", ("time", "busbw"))
     x = units.choice(x, "x", ("size", "ranks", "tokens"))
@@ -356,7 +362,8 @@ def plot_of(
     """Return the drawing area and the scales of a sweep, with room for the labels at the right."""
     most = _WIDEST_OF_TWO if two_panels else _WIDEST
     right = (_MAIN if two_panels else _WIDTH) - label_room(series, most)
-    scales = axes_of(series, x, y, right - _LEFT)
+    # Two panels over one quantity have the same ticks, and the panel of errors has less room for them.
+    scales = axes_of(series, x, y, _SIDE - _SIDE_RIGHT - _LEFT if two_panels else right - _LEFT)
     n_rows = max(len(label_rows(series)), sum(one.role == "bound" for one in series))
     return plot_area(scales, x, y, right, n_rows), scales
 
@@ -427,10 +434,10 @@ def densely(path: Floats, step: float = 4.0) -> Floats:
     return np.stack([np.interp(places, along, path[:, 0]), np.interp(places, along, path[:, 1])], 1)
 
 
-def crowding(left: float, middle: float, width: float, drawn: Floats) -> int:
-    """Return how many drawn points lie in the box of a label, given its left end and its middle [px]."""
+def crowding(left: float, middle: float, width: float, drawn: Floats, half: float = 10.0) -> int:
+    """Return how many drawn points lie in the box of a label, by its left end, its middle and half its height [px]."""
     across, up = drawn
-    inside = (across > left - 6) & (across < left + width + 6) & (np.abs(up - middle) < 10)
+    inside = (across > left - 6) & (across < left + width + 6) & (np.abs(up - middle) < half)
     return int(np.count_nonzero(inside))
 
 
@@ -1133,7 +1140,7 @@ def error_panel(missed: Sequence[Miss], x: str, bottom: float) -> Scene:
     ends = common_ends("error", float(values.min() - room), highest)
     across = np.unique(np.concatenate([one.at for one in missed]))
     several = len(series) > 1
-    right = _SIDE - (label_room(series, _WIDEST_OF_TWO) if several else 24.0)
+    right = _SIDE - (label_room(series, _WIDEST_OF_TWO) if several else _SIDE_RIGHT)
     x_ends = common_ends("x of error", *padded(across))
     ticks = x_ticks(x, across, x_ends, right - _LEFT)
 
@@ -1161,6 +1168,7 @@ def error_panel(missed: Sequence[Miss], x: str, bottom: float) -> Scene:
     layers = {
         **axes,
         "zero": lines([zero], width=1.2),
+        **sign_words(series, area),
         "lines": line_layer(series, area),
         "points": _dots(
             [(one._replace(look=mark_of(one)), place) for one, place in dots], size=3.0
@@ -1218,6 +1226,20 @@ def _beyond_words(whole: Sequence[Series], area: PlotArea, most: float, labels: 
             words = text("sweep.beyond", most=area.format_y(highest))
             rows.append((area.right + _LABEL_AT, float(height[one.label]) + _ROW, words, 0))
     return Layer("texts", {**texts_at(*rows).fields, "colour": COLOUR["soft"]})
+
+
+def sign_words(series: Sequence[Series], area: PlotArea) -> dict[str, Layer]:
+    """Return what it means that an error lies above or below the line at 0, where that side has room for it."""
+    zero = float(area.to_y(0.0))
+    drawn = drawn_points(series, area)
+    words = []
+    for key, y in (("sweep.too_high", zero - 11), ("sweep.too_low", zero + 11)):
+        name = text(key)
+        width = len(name) * _LETTER
+        if area.top + 6 < y < area.bottom - 8:
+            words.append((_freest(area, width, y, drawn), y, name, 0))
+    layer = texts_at(*words)
+    return {"signs": Layer("texts", {**layer.fields, "colour": COLOUR["soft"], "halo": 1.0})}
 
 
 # Words and numbers ----------------------------------------------------------------------------------
@@ -1758,18 +1780,28 @@ def _knee_layers(knee: tuple[float, float, str], area: PlotArea, drawn: Floats) 
 def _here_layers(
     here: Series, area: PlotArea, drawn: Floats, drag: tuple[str, Ends] | None
 ) -> dict[str, Layer]:
-    """Return the present state as a dot in ink, with its value beside it where it meets the fewest lines."""
-    x, y = area.path(here.points[0], here.points[1])[0]
+    """Return the present state as a dot in ink, with its value beside it where it meets the fewest lines.
+
+    Where lines are all around it, the value stands beyond them, with a line from the dot.
+    """
+    x, y = area.path(here.points[0], here.points[1])[0].tolist()
     words = area.format_y(here.points[1, 0])
     width = len(words) * _LETTER * 1.2
     places = []
-    for dy in (-15.0, 15.0, -25.0, 25.0, 0.0):
+    for dy in _VALUE_AT:
         if area.top - 16 < y + dy < area.bottom - 6:
             if x + 9 + width < area.right:
                 places.append((x + 9, y + dy, 0.0))
             if x - 9 - width > area.left:
                 places.append((x - 9, y + dy, 2.0))
-    best = min(places, key=lambda p: crowding(p[0] - p[2] / 2 * width, p[1], width, drawn))
+    best = min(
+        places, key=lambda p: crowding(p[0] - p[2] / 2 * width, p[1], width, drawn, _VALUE_HALF)
+    )
+    off = best[1] - y
+    leaders = []
+    if abs(off) > _VALUE_BESIDE:
+        start, end = np.sign(off) * _VALUE_HALF, off - np.sign(off) * _VALUE_HALF
+        leaders.append(np.array([[x, y + start], [best[0], y + end]]))
     name = f"{here.label}, {area.format_x(here.points[0, 0])}: {words}"
     dot: dict[str, Any] = {
         "x": np.array([x]),
@@ -1785,6 +1817,7 @@ def _here_layers(
         dot["drag"] = [drag[0]]
         dot["drag_ends"] = area.to_x(np.array(drag[1]))
     return {
+        "value line": lines(leaders, width=1.0, colour=COLOUR["edge"]),
         "dots": Layer("dots", dot),
         "value": texts([best[0]], best[1], [words], align=best[2], bold=1.0, size=15.0, halo=1.0),
     }

@@ -50,10 +50,11 @@ def test_bisection_and_all_to_all_are_those_of_the_graph(k):
 
 
 def test_what_the_view_says_of_all_shifts():
-    said = [live.twist((4, 4, 8), shift).scene.said for shift in range(8)]
+    scenes = [live.twist((4, 4, 8), shift).scene for shift in range(8)]
     assert set(live.twist((4, 4, 8)).scene.table["together [B/s]"]) == {RATE}
-    rows = [sentence("live.twist.said").search(words) for words in said]
-    mean, rate = ([float(row[k]) for row in rows] for k in ("mean", "part"))
+    rows = [sentence("live.twist.more").search(scene.alt) for scene in scenes]
+    mean = [float(row["mean"]) for row in rows]
+    rate = [float(sentence("live.twist.said").search(scene.said)["part"]) for scene in scenes]
     # right, and wrong1 and wrong3 are not
     assert mean[3] == min(mean) < mean[4] and rate[3] < rate[4]
     assert int(np.argmax(rate)) == 4 and rate[7] < rate[6] < rate[5]  # wrong2 is not

@@ -19,7 +19,6 @@ from fabriclab.views.live import headrooms, queues, rdma, waits
 from fabriclab.views.live.controls import natural, option_name, typed_units
 from fabriclab.views.live.form import Form, Turn
 from fabriclab.views.live.widget import Live
-from fabriclab.views.page import plain
 from fabriclab.views.scene import COLOUR, EDGE, FORM, Layer, Scene, printed, shade, turned
 from support import rdma_pairs
 from support.live_views import (
@@ -1908,7 +1907,7 @@ def test_names_of_the_parts_of_a_latency_never_meet(way, switches):
     most = [scene.table[k].max() for k in ("least [s]", "most [s]")]
     assert int(sum(names["bold"])) == len(most)
     told = {w for w, bold in zip(names["texts"], names["bold"], strict=True) if bold}
-    assert all(any(plain(fl.units.format_time(t)) in w for w in told) for t in most)
+    assert all(any(fl.units.format_time(t) in w for w in told) for t in most)
 
 
 @pytest.mark.parametrize(

@@ -1397,9 +1397,8 @@ def test_notebook_shows_theme_colours_alt_text_and_table(pictures, name):
     ids = re.findall(r' id="([^"]+)"', shown)
     # made from content: twice on a page is the same
     assert all(re.fullmatch(r"\w*[0-9a-f]{8,}", i) for i in ids)
-    wide = name.startswith(("hall", "sweep", "ruler", "comparison", "ring", "graph"))
-    wide |= name in ("table zoom", "loaded", "crossbar", "nine servers", "mesh")  # in rows of tiers
-    assert f'width="{880 if wide else 700}"' in shown
+    narrow = name.startswith("design")
+    assert f'width="{700 if narrow else 880}"' in shown
 
 
 def test_text_mode_shows_finding_and_table(monkeypatch, pictures):

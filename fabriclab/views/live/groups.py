@@ -20,6 +20,7 @@ from fabriclab.views.scene import COLOUR, Layer, Scene, heading, lines, scale, t
 _HEIGHT = 390.0  # of the picture [px]
 _MAIN, _SIDE = 420.0, 470.0  # width of the ring and of the curves beside it [px]
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62.0, 396.0, 52.0, 296.0  # the axes of the curves [px]
+_LEAD = 18.0  # from the present point to the axis, from which on a line leads there [px]
 _FULL = 0.9995  # load at which a cable counts as full
 _ADAPTIVE = "ugal"  # how the names of routings begin that weigh ways by load, which takes long
 
@@ -243,9 +244,10 @@ def curve_panel(whole: Groups, now: Shift, groups: int, routing: str) -> Scene:
     )
     layers |= curve_names(whole, routing, down)
     x, y = float(across(groups)), float(down(now.part))
-    layers["lead"] = lines(
-        [np.array([[x, y], [x, _BOTTOM]])], width=1.2, dash=2.0, colour=COLOUR["edge"]
-    )
+    if _BOTTOM - y > _LEAD:
+        layers["lead"] = lines(
+            [np.array([[x, y], [x, _BOTTOM]])], width=1.2, dash=2.0, colour=COLOUR["edge"]
+        )
     layers["now"] = Layer(
         "dots",
         {"x": np.array([x]), "y": np.array([y]), "size": 5.5, "colour": COLOUR["ink"]}
@@ -271,7 +273,11 @@ def curve_panel(whole: Groups, now: Shift, groups: int, routing: str) -> Scene:
     load = scale(_HEIGHT - 34, 164.0)
     layers |= load
     layers["scale name"] = texts(
-        22.0, [_HEIGHT - 28], [text("live.distance.load")], size=11.0, colour=COLOUR["soft"]
+        22.0,
+        [_HEIGHT - 35, _HEIGHT - 21],
+        text("live.distance.load").split("|"),
+        size=11.0,
+        colour=COLOUR["soft"],
     )
     return Scene("", layers=layers, height=_HEIGHT, width=_SIDE)
 

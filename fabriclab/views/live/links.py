@@ -16,6 +16,7 @@ from fabriclab.views.layout import counted
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.scene import (
     COLOUR,
+    EDGE,
     Layer,
     Scene,
     boxes,
@@ -80,7 +81,7 @@ _LAST_ROW = _FIRST_ROW + _ROW_STEP * len(media.MEDIA)  # where the row after the
 # The picture of fibres, in px: one or two rows of slots for each fibre.
 _SLOTS_LEFT, _SLOTS_RIGHT = 76.0, 790.0
 _SLOTS_TOP = 14.0
-_SLOTS_HEIGHT = 330.0
+_SLOTS_HEIGHT = 316.0
 _MOST_IN_A_ROW = 24  # slots
 _TALLEST_SLOT = 34.0
 
@@ -259,9 +260,15 @@ def wavelengths(count: int = 16, bits: int = 2, grid: str = "C 100 GHz") -> Live
     controls: dict[str, Control] = {
         "count": Slider(1, 256),
         "bits": Choice((1, 2, 8)),
-        "grid": Choice(tuple(_GRIDS)),
+        "grid": Choice(tuple(_GRIDS), names=tuple(map(grid_name, _GRIDS))),
     }
     return live_view("wavelengths", arguments, wavelengths_scene, controls)
+
+
+def grid_name(grid: str) -> str:
+    """Return the name of a grid of channels by its band and spacing, such as "C band, 100 GHz"."""
+    band, spacing = grid.split(" ", 1)
+    return text("live.wavelengths.grid_name", band=band, spacing=spacing)
 
 
 def wavelengths_scene(count: int, bits: int, grid: str) -> Scene:
@@ -272,11 +279,15 @@ def wavelengths_scene(count: int, bits: int, grid: str) -> Scene:
     fibres = -(-count // most)
     used = np.minimum(most, count - most * np.arange(fibres))  # (F,) wavelengths on each fibre
     height = min(_TALLEST_SLOT * rows_of_slots(most), _SLOTS_HEIGHT / fibres)  # of a fibre [px]
+    bottom = _SLOTS_TOP + height * fibres
 
     layers = {
         "slots": slots_layer(used, most, height, colour=_BITS[bits]),
         "ends": fibre_names(fibres, height),
         "rates": fibre_rates(used * rate, height),
+        "band": texts(
+            _SLOTS_LEFT, [bottom + 14], [band_in_words(band, spacing)], colour=COLOUR["soft"]
+        ),
     }
     caption = text(
         "live.wavelengths.said",
@@ -289,7 +300,13 @@ def wavelengths_scene(count: int, bits: int, grid: str) -> Scene:
         most=most,
     )
     columns = {"fibre": np.arange(fibres) + 1, "wavelengths": used, "rate [B/s]": used * rate}
-    return Scene(caption, Table(columns), layers, 20 + height * fibres, alt=caption, width=_WIDTH)
+    return Scene(caption, Table(columns), layers, bottom + 28, alt=caption, width=_WIDTH)
+
+
+def band_in_words(band: str, spacing: str) -> str:
+    """Return in words where a band lies, and how far apart the slots of its channels are."""
+    low, high = optical.BANDS[band]
+    return text("live.wavelengths.in_band", band=band, low=low, high=high, spacing=spacing)
 
 
 def bits_per_second(rate: float) -> str:
@@ -306,6 +323,7 @@ def rows_of_slots(most: int) -> int:
 # Colour of a wavelength by the bits of a symbol.
 _BITS = {1: COLOUR["hair"], 2: COLOUR["soft"], 8: COLOUR["ink"]}
 _SLOT_NUMBER = 22.0  # least width and height of a slot with its number [px]
+_ROW_SHARE = 0.86  # of the height of a fibre its slots take; the rest keeps fibres apart
 
 
 def slots_layer(used: Ints, most: int, height: float, colour: float) -> Layer:
@@ -324,13 +342,13 @@ def slots_layer(used: Ints, most: int, height: float, colour: float) -> Layer:
     numbers = zip(fibre + 1, slot + 1, strict=True)
     names = [f"{word} {of_fibre}, {of_slot}" for of_fibre, of_slot in numbers]
     gap = min(3.0, 0.15 * width)  # between neighbours [px]
-    step = 0.86 * height / n_rows  # from row to row; some room keeps fibres apart
+    step = _ROW_SHARE * height / n_rows  # from row to row
     has_room = width > _SLOT_NUMBER and step > _SLOT_NUMBER
     return boxes(
         _SLOTS_LEFT + width * column,
         _SLOTS_TOP + height * fibre + step * row,
         width - gap,
-        step - min(3.0, 0.15 * step),
+        step - slot_gap(step),
         colour=np.where(is_used, colour, COLOUR["none"]),
         texts=[str(n) if has_room else "" for n in (slot + 1).tolist()],
         ink=np.where(
@@ -342,12 +360,23 @@ def slots_layer(used: Ints, most: int, height: float, colour: float) -> Layer:
     )
 
 
+def slot_gap(step: float) -> float:
+    """Return the room between two rows of slots that are ``step`` apart [px]."""
+    return min(3.0, 0.15 * step)
+
+
+def fibre_middle(fibre: int, height: float) -> float:
+    """Return the middle of the rows of a fibre [px]."""
+    taken = _ROW_SHARE * height
+    return _SLOTS_TOP + height * fibre + (taken - slot_gap(taken)) / 2
+
+
 def fibre_names(fibres: int, height: float) -> Layer:
     """Return the names of all fibres beside their rows; of many only those of the first and the last."""
     word = text("live.wavelengths.fibre")
     names = []
     for fibre in named_fibres(fibres, height):
-        middle = _SLOTS_TOP + height * (fibre + 0.43)
+        middle = fibre_middle(fibre, height)
         names.append((_SLOTS_LEFT - 10, middle, f"{word} {fibre + 1}", 2))
     return texts_at(*names)
 
@@ -356,7 +385,7 @@ def fibre_rates(rates: Floats, height: float) -> Layer:
     """Return what each named fibre carries (F,) [B/s], to the right of its rows."""
     words = []
     for fibre in named_fibres(rates.size, height):
-        middle = _SLOTS_TOP + height * (fibre + 0.43)
+        middle = fibre_middle(fibre, height)
         words.append((_SLOTS_RIGHT + 10, middle, bits_per_second(rates[fibre]), 0))
     return texts_at(*words)
 
@@ -597,7 +626,6 @@ def hybrid_scene(
     )
     more = text(
         "live.hybrid.more",
-        n=counted(servers, "server"),
         a=counts_in_words(bill.hosts),
         b=counts_in_words(bill.spine),
     )
@@ -612,7 +640,10 @@ def hybrid_scene(
         others=others,
         chosen=media_in_words(hosts, spine),
     )
-    return with_hint(drawn, more)
+    head = texts(
+        drawn.width - EDGE, [12.0], [text("live.hybrid.head")], align=2.0, colour=COLOUR["soft"]
+    )
+    return with_hint(replace(drawn, layers={**drawn.layers, "label head": head}), more)
 
 
 def cable_bill(laid: Fabric, hosts: str, spine: str) -> CableBill:

@@ -13,11 +13,12 @@ from fabriclab import catalog, collectives, metrics, operations, topologies, uni
 from fabriclab.core import Fabric, Flags, Floats, Flows, Ints
 from fabriclab.routing import route
 from fabriclab.texts import text
+from fabriclab.views.asides import Curve, Spot, curve_panel
 from fabriclab.views.common import common_ends
 from fabriclab.views.fabrics import MOST_NODES, scene_of
 from fabriclab.views.layout import counted, in_load, link_in_words, marks_of
 from fabriclab.views.live.controls import routing_name
-from fabriclab.views.live.ways import uplinks
+from fabriclab.views.live.ways import HALL_WIDTH, SIDE_WIDTH, narrowed, uplinks
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.maps import is_direct, places_of
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, heading, ink_on, key, lines, texts
@@ -36,6 +37,11 @@ SIZES = (16, 64, 256, 1024)
 _FILE = Path(__file__).with_name("families.json")
 FAMILIES: dict[str, list[dict[str, Any]]] = json.loads(_FILE.read_text(encoding="utf-8"))
 _MOST_FAILURES = 32
+_MOST_FOR_CURVE = (
+    512  # endpoints up to which what is left after fewer and more failures is computed, too
+)
+_CURVE_HEIGHT = 300.0  # of the panel with that curve at most [px]
+_CURVE_POINTS = 17  # numbers of failures on that curve
 _ALMOST = 0.999  # of the fullest link: as full
 _CUT_LINE = 2.6  # width of a line of the cut [px]
 _FAMILIES_WIDTH = 216.0  # of the panel that compares families [px]
@@ -50,6 +56,7 @@ _SOLID_ROOM = (536.0, 366.0)  # room for its chips and their cables [px]
 # What closing cables need beside the chips: left, above, right and below, in distances between chips.
 _FRONT_ROOM = (0.75, 0.42, 0.5, 0.55)
 _ALL_ROOM = (1.3, 1.2, 0.5, 0.6)
+_PALE = 0.4  # opacity of the ends of cables that are not drawn
 _PANEL = 330.0  # width of the bars beside a picture [px]
 _MOST_COMPARED = 512  # chips of a torus up to which all twists are compared
 
@@ -383,18 +390,18 @@ def twist_scene(twists: Twists, shift: int, cables: str) -> Scene:
         "live.twist.said",
         shift=shift,
         plain=plain,
-        along=loads_in_words(fabric, traffic.load),
         axis=fabric.coord_names[short],
         ring=counted(len(ring), "chip"),
         **traffic.fields,
     )
+    more = text("live.twist.more", along=loads_in_words(fabric, traffic.load), **traffic.fields)
     drawn = scene_of(fabric, traffic.load, said=caption)
     if drawn.wrong:  # too large to be drawn
         return drawn
     full = text("live.twist.drawn_front" if cables == "front" else "live.twist.drawn_all")
     return replace(
         drawn,
-        alt=f"{drawn.alt} {full}",
+        alt=f"{drawn.alt} {more} {full}",
         layers=twist_layers(fabric, solid, ring, short, traffic.load, cables),
         width=_SOLID[0],
         height=_SOLID[1],
@@ -473,7 +480,9 @@ def twist_layers(
     hidden = np.flatnonzero(is_closing & ~shown)
     last, first = stubs(solid, source[hidden], target[hidden], axis[hidden])
     both_ends = np.concatenate([hidden, hidden])
-    ends = solid_lines(last + first, solid, width=0.9, colour=grey, dash=4.0, **of(both_ends))
+    ends = solid_lines(
+        last + first, solid, width=0.9, colour=grey, dash=4.0, alpha=_PALE, **of(both_ends)
+    )
 
     curves: list[Floats] = []
     drawn: list[int] = []  # the cable of each curve
@@ -846,21 +855,31 @@ def failures(
         "count": Slider(0, fewest),
         "seed": Slider(0, 20),
     }
-    scene = partial(failures_scene, fabric, parts)
+    even = np.rint(np.linspace(0, fewest, _CURVE_POINTS)).astype(np.int64)
+    counts = np.unique(np.append(even, min(1, fewest)))  # the first failure may cost most
+    curve = cache(partial(bandwidth_left, fabric, parts, counts))
+    scene = partial(failures_scene, fabric, parts, lambda *of: Curve("", counts, curve(*of)))
     return live_view("failures", arguments, scene, controls)
 
 
 def failures_scene(
-    fabric: Fabric, parts: Mapping[str, list[Any]], what: str, count: int, seed: int
+    fabric: Fabric,
+    parts: Mapping[str, list[Any]],
+    curve: Callable[[str, int], Curve],
+    what: str,
+    count: int,
+    seed: int,
 ) -> Scene:
-    """Return a picture of a fabric in which ``count`` parts of the kind ``what`` have failed, chosen by ``seed``."""
+    """Return a picture of a fabric in which ``count`` parts of the kind ``what`` have failed, chosen by ``seed``.
+
+    Beside a small fabric stands the bandwidth that is left after each number of failures of this draw, a ``curve``.
+    """
     candidates = parts[what]
     drawn = np.random.default_rng(seed).permutation(len(candidates))[:count]
     damaged = operations.fail(fabric, what, [candidates[i] for i in drawn])
     report = operations.report(fabric, damaged)
     caption = text(
         "live.failures.said",
-        seed=seed,
         n=drawn.size,
         what=counted(len(candidates), what),
         part=100 * report.bandwidth,
@@ -870,7 +889,43 @@ def failures_scene(
     if through_neighbours:
         ranks = counted(through_neighbours, "rank")
         caption += " " + text("live.failures.alone", ranks=ranks)
-    return scene_of(damaged, None, "failure", said=caption)
+    if fabric.n_ranks > _MOST_FOR_CURVE:
+        return scene_of(damaged, None, "failure", said=caption)
+    if is_direct(damaged):
+        drawn = narrowed(scene_of(damaged, None, "failure", said=caption))
+    else:
+        drawn = scene_of(damaged, None, "failure", said=caption, width=HALL_WIDTH)
+    if drawn.wrong:
+        return drawn
+    side = left_panel(curve(what, seed), what, count, report.bandwidth, drawn.height)
+    return replace(drawn, side=side)
+
+
+def left_panel(curve: Curve, what: str, count: int, share: float, height: float) -> Scene:
+    """Return the panel of the share of the bandwidth that is left over the number of failures, with this one in ink."""
+    panel = curve_panel(
+        text("live.failures.left"),
+        text("live.failures.failed", what=counted(2, what).split(" ", 1)[1]),
+        [curve],
+        [Spot(count, share, text("live.failures.share", share=100 * share))],
+        show_x=lambda value: f"{value:g}",
+        show_y=lambda value: f"{100 * value:.0f} %",
+        height=min(height, _CURVE_HEIGHT),
+        width=SIDE_WIDTH,
+    )
+    return replace(panel, height=height)
+
+
+def bandwidth_left(
+    fabric: Fabric, parts: Mapping[str, list[Any]], counts: Ints, what: str, seed: int
+) -> Floats:
+    """Return the share of the bandwidth that is left after each number of failures of one draw, (C,)."""
+    drawn = np.random.default_rng(seed).permutation(len(parts[what]))
+    left = []
+    for count in counts.tolist():
+        damaged = operations.fail(fabric, what, [parts[what][i] for i in drawn[:count]])
+        left.append(operations.report(fabric, damaged).bandwidth)
+    return np.array(left)
 
 
 # Cut --------------------------------------------------------------------------------------------

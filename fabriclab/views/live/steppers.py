@@ -653,6 +653,14 @@ def legend_layers(stage: Stage) -> dict[str, Layer]:
     y = HIGH + _LEGEND / 2
     plate = np.array([len(words) - 1])
     return {
+        "key_cells": boxes(
+            x[:2],
+            y - _SAMPLE_HIGH / 2,
+            _SAMPLE_WIDE,
+            _SAMPLE_HIGH,
+            colour=COLOUR["line"],
+            round=1.5,
+        ),
         "key_bars": boxes(
             x[:2],
             y - _SAMPLE_HIGH / 2,

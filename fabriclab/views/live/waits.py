@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -18,7 +18,6 @@ from fabriclab.views.asides import Curve, Spot, curve_panel
 from fabriclab.views.common import common_ends
 from fabriclab.views.layout import counted
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
-from fabriclab.views.page import plain
 from fabriclab.views.scene import (
     COLOUR,
     Layer,
@@ -247,10 +246,13 @@ def tiers_scene(traffic: MemoryTraffic, weights: str, cache: str, optimiser: str
     caption = text(
         "live.tiers.said",
         token=token,
-        rate=1 / token,
-        n=_SEQUENCES,
         state=step,
         part=100 * step / traffic.step_time,
+    )
+    more = text(
+        "live.tiers.more",
+        rate=1 / token,
+        n=_SEQUENCES,
         held=np.sum(traffic.sizes * (rates > traffic.copy_rate)),
     )
     columns = {
@@ -260,7 +262,8 @@ def tiers_scene(traffic: MemoryTraffic, weights: str, cache: str, optimiser: str
         "rate [B/s]": rates,
         "time [s]": times,
     }
-    return stacks_scene(lanes, labels, parts, caption, Table(columns), levels=_TIERS_LEVELS)
+    drawn = stacks_scene(lanes, labels, parts, caption, Table(columns), levels=_TIERS_LEVELS)
+    return replace(drawn, hint=more, alt=f"{caption} {more}")
 
 
 # Stacked bars -----------------------------------------------------------------------------------
@@ -300,14 +303,18 @@ def stacks_scene(
     bottom = _TOP + lane_height * len(lanes)
     is_largest = parts[lane, part] == parts.max(axis=1)[lane]
     names = [
-        f"{labels[p]} {plain(units.format_time(parts[bar, p]))}"
+        f"{labels[p]} {units.format_time(parts[bar, p])}"
         for bar, p in zip(lane.tolist(), part.tolist(), strict=True)
     ]
     ticks = np.array(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]).tick_values(0, longest))
     ticks = ticks[(ticks >= 0) & (ticks <= longest)]
     each = np.arange(len(lanes), dtype=np.float64)
     middle = _TOP + lane_height * each + above + _BAR / 2
-    totals = [plain(units.format_time(total)) for total in ends[:, -1]]
+    # The name of the only part of a bar gives its time already.
+    totals = [
+        units.format_time(total) if several else ""
+        for total, several in zip(ends[:, -1], (parts > 0).sum(axis=1) > 1, strict=True)
+    ]
     layers = {
         **tick_layers(ticks, to_x, units.format_time, (_TOP, bottom), True),
         "backs": boxes(start, top, width, _BAR, colour=COLOUR["paper"], round=0.0),
@@ -421,7 +428,9 @@ def label_place(leader: float, width: float, level: int, form: str) -> LabelPlac
         "ends": (width - _OVERHANG, 2.0),
     }[form]
     wanted = leader - before
-    left = min(max(wanted, _PAGE_EDGE), _WIDTH - width - _PAGE_EDGE)
+    # No name begins before the bars, except where it has to end at its line.
+    first = _LEFT if form == "middle" else _PAGE_EDGE
+    left = min(max(wanted, first), _WIDTH - width - _PAGE_EDGE)
     if left != wanted and form != "middle":
         return None
     if left > wanted:
@@ -602,7 +611,7 @@ def slowest_scene(workers: int, jitter: float, step: int) -> Scene:
     )
     below = [text("live.slowest.below")]
     layers = {
-        "title": heading(22.0, text("live.slowest.axis")),
+        "title": heading(16.0, text("live.slowest.axis")),
         **grid,
         "waits": waiting,
         "computes": computing,

@@ -79,8 +79,8 @@ _SEEDS_NUMBERED = 18.0  # bars that are closer than this have no numbers
 _SEEDS_TICKS = 9  # at most so many bars have a name below
 
 # A picture with a panel beside it, in px.
-_HALL_WIDTH = 604.0
-_SIDE_WIDTH = 276.0
+HALL_WIDTH = 604.0
+SIDE_WIDTH = 276.0
 _FEWEST_FLOWS = 2  # an axis of flows ends there at least
 _TWO_TIERS, _MARGIN_LINE = (
     4,
@@ -283,15 +283,6 @@ class PathPanel(NamedTuple):
 
 def beside(drawn: Scene, panel: PathPanel) -> Scene:
     """Return the picture of a direct network with a panel that compares the routings and lists the links of a route."""
-    left = (drawn.width - _HALL_WIDTH) / 2
-    layers = {}
-    for name, layer in drawn.layers.items():
-        fields = dict(layer.fields)
-        if "z" in fields:
-            fields["middle"] = [fields["middle"][0] - left, fields["middle"][1]]
-        elif "x" in fields:
-            fields["x"] = np.asarray(fields["x"]) - left
-        layers[name] = Layer(layer.kind, fields)
     across = [float(use.sum()) for use in panel.use]
     spread_over = [float(np.count_nonzero(use)) for use in panel.use]
     of_crossed = text("live.paths.crossed")
@@ -302,8 +293,22 @@ def beside(drawn: Scene, panel: PathPanel) -> Scene:
         **routing_bars("used", of_used, below, panel, spread_over),
         **route_list(panel, 96.0 + 2 * _BAR_ROW * len(across), drawn.height),
     }
-    side = Scene("", layers=rows, height=drawn.height, width=_SIDE_WIDTH)
-    return replace(drawn, layers=layers, width=_HALL_WIDTH, side=side)
+    side = Scene("", layers=rows, height=drawn.height, width=SIDE_WIDTH)
+    return replace(narrowed(drawn), side=side)
+
+
+def narrowed(drawn: Scene) -> Scene:
+    """Return the picture of a direct network with less room beside it, so that a panel has room there."""
+    left = (drawn.width - HALL_WIDTH) / 2
+    layers = {}
+    for name, layer in drawn.layers.items():
+        fields = dict(layer.fields)
+        if "z" in fields:
+            fields["middle"] = [fields["middle"][0] - left, fields["middle"][1]]
+        elif "x" in fields:
+            fields["x"] = np.asarray(fields["x"]) - left
+        layers[name] = Layer(layer.kind, fields)
+    return replace(drawn, layers=layers, width=HALL_WIDTH)
 
 
 def routing_bars(
@@ -315,7 +320,7 @@ def routing_bars(
     _, highest = common_ends(name, 0.0, max(values))
     y = top + 22.0 + _BAR_ROW * np.arange(len(values))
     start = 14.0 + _BAR_NAMES
-    long = (_SIDE_WIDTH - start - 54.0) * np.array(values) / highest
+    long = (SIDE_WIDTH - start - 54.0) * np.array(values) / highest
     is_now = np.arange(len(values)) == panel.now
     colours = np.where(is_now, COLOUR["ink"], COLOUR["soft"])
     layers = {
@@ -499,7 +504,7 @@ def seeds_panel(flows: int, cables: int, most: int, height: float) -> Scene:
             _SEEDS_LEFT, np.array([_BARS_FOOT + 31]), [below], colour=COLOUR["soft"]
         ),
     }
-    return Scene("", layers=layers, height=height, width=_SIDE_WIDTH)
+    return Scene("", layers=layers, height=height, width=SIDE_WIDTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -773,7 +778,7 @@ def placement_scene(
     if not up.size:
         return scene_of(fabric, rings.load, colour, open, caption)
 
-    drawn = scene_of(fabric, rings.load, colour, open, caption, width=_HALL_WIDTH)
+    drawn = scene_of(fabric, rings.load, colour, open, caption, width=HALL_WIDTH)
     flows = rings.flows
     between = np.concatenate([up, up ^ 1])  # up, then down: of equally full ones, up is shown
     fullest = between[np.argmax(flows[between])]
@@ -791,7 +796,8 @@ def placement_scene(
     side = cable_bars(fabric, cables, flows[cables], drawn.height, is_up=is_up)
     in_use = int(np.count_nonzero(np.maximum(flows[up], flows[up ^ 1]) > 0))
     layers = {**drawn.layers, **marked(drawn, spoken_names(fabric)[leaf]), **used(drawn, in_use)}
-    return replace(drawn, layers=layers, side=side)
+    hint = text("live.placement.hint", n=cables.size)
+    return replace(drawn, layers=layers, side=side, hint=hint)
 
 
 @lru_cache(maxsize=8)
@@ -803,12 +809,14 @@ def uplinks(fabric: Fabric) -> Ints:
 
 
 def marked(drawn: Scene, name: str) -> dict[str, Layer]:
-    """Return a frame around the box of a picture that has a name, and the name below it."""
+    """Return a frame around the box of a picture with a name, and the name below that of its row, clear of links."""
     box = drawn.layers["nodes"].fields
     here = [i for i, of_box in enumerate(box["names"]) if of_box == name]
     x, y, w, h = (box[side][here] for side in ("x", "y", "w", "h"))
-    frame = boxes(x - 3, y - 3, w + 6, h + 6, colour=COLOUR["none"], edge=COLOUR["ink"], round=5.0)
-    label = texts(x + w / 2, y + h + 13, [name] * len(here), align=1.0, bold=1.0, halo=1.0)
+    frame = boxes(x - 2, y - 2, w + 4, h + 4, colour=COLOUR["none"], edge=COLOUR["ink"], round=5.0)
+    words = drawn.layers["margins"].fields
+    of_rows = np.asarray(words["x"])[np.asarray(words["align"]) > 1]
+    label = texts(of_rows.max(), y + h / 2 + 15, [name] * len(here), align=2.0, bold=1.0)
     return {"fullest": frame, "fullest name": label}
 
 
@@ -843,7 +851,7 @@ def cable_bars(fabric: Fabric, links: Ints, flows: Floats, height: float, *, is_
         others = sources
         title = text("live.placement.cables_down", leaf=targets[0])
         below = text("live.placement.below_down", n=links.size, a=others[0], b=others[-1])
-    left, right, top, foot = 40.0, _SIDE_WIDTH - 18, 66.0, height - 62
+    left, right, top, foot = 40.0, SIDE_WIDTH - 18, 66.0, height - 62
     highest = int(common_ends("flows", 0, max(_FEWEST_FLOWS, int(np.ceil(flows.max()))))[1])
     unit = (foot - top) / highest  # [px]
     step = (right - left) / links.size
@@ -899,7 +907,7 @@ def cable_bars(fabric: Fabric, links: Ints, flows: Floats, height: float, *, is_
         "bar words": Layer("texts", {**labels.fields, "colour": soft, "halo": 1.0}),
         "most": most,
     }
-    return Scene("", layers=layers, height=height, width=_SIDE_WIDTH)
+    return Scene("", layers=layers, height=height, width=SIDE_WIDTH)
 
 
 # Wirings ----------------------------------------------------------------------------------------
@@ -1068,7 +1076,8 @@ def lit_nodes(placed: Placed, canvas: Canvas) -> Layer:
     f, m, k, _ = placed
     lit = np.zeros(m.first.size, dtype=bool)
     lit[np.concatenate([k.a[k.fullest > 0], k.b[k.fullest > 0]])] = True
-    own = np.where(f.transit[m.first], COLOUR["node"], COLOUR["gpu"])
+    kinds = np.array(f.kinds)[f.kind[m.first]]
+    own = np.where(f.transit[m.first] | (kinds == "nic"), COLOUR["node"], COLOUR["gpu"])
     colours = np.where(lit, own, COLOUR["line"])
     left = canvas.across(m.x - m.width / 2)
     right = canvas.across(m.x + m.width / 2)
@@ -1180,7 +1189,25 @@ def server_scene(server: str, gpus: int) -> Scene:
     caption += " " + limit_of_rings(fabric, found)
     if found.outside and found.rates.size > 1 and np.ptp(found.rates) == 0:
         caption += " " + text("live.server.rings", n=found.rates.size, each=float(found.rates[0]))
-    return scene_of(fabric, np.minimum(found.load, 1.0), said=caption)
+    drawn = scene_of(fabric, np.minimum(found.load, 1.0), said=caption)
+    names = spoken_names(fabric)
+    idle = {names[node] for node in fabric.endpoint[gpus:].tolist()}
+    return replace(drawn, layers={**drawn.layers, "nodes": outlined(drawn.layers["nodes"], idle)})
+
+
+def outlined(nodes: Layer, names: set[str]) -> Layer:
+    """Return boxes of which those with these names are outlines, since they take no part."""
+    box = nodes.fields
+    is_out = np.array([name in names for name in box["names"]])
+    return Layer(
+        "boxes",
+        {
+            **box,
+            "colour": np.where(is_out, COLOUR["paper"], box["colour"]),
+            "edge": np.where(is_out, COLOUR["edge"], COLOUR["none"]),
+            "ink": np.where(is_out, COLOUR["soft"], box["ink"]),
+        },
+    )
 
 
 def limit_of_rings(fabric: Fabric, found: Rings) -> str:
