@@ -740,10 +740,10 @@ def test_paths_say_how_many_of_their_lessons_exist_here(tmp_path, monkeypatch):
     assert numbers["one evening"] == "00 (21) 31"
     assert numbers["operations"] == "00 (01) (21) 31 (32) (51) (52) (61) (62) (63)"
     times = {name: time for name, time, *_ in paths().rows}
-    assert times["operations"] == text("paths.later", time="7 h")
+    assert times["operations"] == text("paths.later", time="7.25 h")
     lesson(tmp_path, "21_fat_tree_and_rails", title="Wire", minutes={"read": 1, "do": 1})
     times, numbers = ({row[0]: row[i] for row in paths().rows} for i in (1, 2))
-    assert (times["one evening"], numbers["one evening"]) == ("2.5 h", "00 21 31")
+    assert (times["one evening"], numbers["one evening"]) == ("2.75 h", "00 21 31")
     (tmp_path / "21_fat_tree_and_rails.ipynb").unlink()
     assert counted["the whole"] == f"2 of {len(lessons().rows)}"
 
@@ -833,7 +833,7 @@ def test_the_list_of_lessons_follows_their_headers(tmp_path, monkeypatch):
     assert f"| {row}" in lines and "old" not in page and "| a | b |" not in lines
     assert lines[0] == "Before" and lines[-1] == "| other | table |"
     assert f"| 31, *planned* | {text('lesson.31_all_reduce')} | {paths_of_it} |" in lines
-    assert "| one evening | 2.5 h | *00* 21 *31* | 1 of 3 |  |" in lines
+    assert "| one evening | 2.75 h | *00* 21 *31* | 1 of 3 |  |" in lines
     planned = [line for line in lines if "*planned*" in line]
     assert len(planned) == len(lessons().rows) - 1
     book = nbformat.reads(lesson_index.notebook(), as_version=4)

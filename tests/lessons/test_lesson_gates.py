@@ -125,6 +125,7 @@ BROKEN = {
     ),
     "other title": (gates.gate_header, head(title="Add numbers"), "does not show"),
     "unseen minutes": (gates.gate_header, head(minutes={"read": 33, "do": 7}), "33"),
+    "too few minutes": (gates.gate_header, add(4, said("word " * 1300)), "for each minute"),
     "later need": (gates.gate_header, head(needs=["99_later"]), "99_later"),
     "no shape": (gates.gate_header, head(shape="round"), "round"),
     "no break": (gates.gate_duties, tag(5, duty="check"), "break"),

@@ -14,6 +14,8 @@ import pytest
 import fabriclab as fl
 import lesson_pages as pages
 from fabriclab.catalog import cite
+from fabriclab.catalog.tables import rows_of
+from fabriclab.course.checks import courses
 from fabriclab.course.checks.statements import rows
 from fabriclab.course.questions import find, misconception, questions
 from fabriclab.texts import table, text
@@ -33,6 +35,24 @@ def anchors(source):
 def prose_of(path):
     nb = json.loads(path.read_text(encoding="utf-8"))
     return ["".join(cell["source"]) for cell in nb["cells"] if cell["cell_type"] == "markdown"]
+
+
+# The paths
+
+
+def test_a_path_promises_the_hours_of_its_lessons():
+    for row in rows_of("paths.csv", courses.__file__):
+        if row["lessons"] == "all":
+            continue
+        listed = row["lessons"].split()
+        ours = [load(name) for name in FILES if name.split("_")[0] in listed]
+        assert len(ours) == len(listed)
+        minutes = sum(sum(nb.metadata.fabriclab.minutes.values()) for nb in ours)
+        if hours := re.fullmatch(r"([\d.]+) h", row["time"]):
+            assert float(hours[1]) == round(minutes / 15) / 4, (row["path"], minutes)
+        else:  # sessions of a class, in which there is time for questions, too
+            sessions, each = re.fullmatch(r"(\d+) x (\d+) min", row["time"]).groups()
+            assert minutes <= int(sessions) * int(each), (row["path"], minutes)
 
 
 # The tables

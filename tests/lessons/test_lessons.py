@@ -7,7 +7,8 @@ Notebook metadata (beside ``kernelspec`` with name ``python3``)::
 
     "fabriclab": {
       "title": "Add the gradients of 1,024 GPUs",   the first line of the first cell is "# " + title
-      "minutes": {"read": 12, "do": 15},            both numbers stand in some cell, best in the last one
+      "minutes": {"read": 12, "do": 15},            both numbers stand in some cell, best in the last one;
+                                                    at most 240 words for each minute to read, folds included
       "needs": ["00_start_here"],                   lessons by file name; [] for none
       "form": "lesson",                             lesson (if left out), short (one idea, 2 to 4 sections; its name
                                                     has a letter, 21b) or note (tables to look up)

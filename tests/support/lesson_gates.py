@@ -31,6 +31,7 @@ STALE = re.compile(
 NEED_ANSWER = ("skill", "question", "exercise", "demo")
 NEED_PROOF = ("fact", "figure", "table")
 CLAIMS, NEAR = 4, 2  # rows that a cell claims at most; how many cells away a proof may stand
+FASTEST = 240  # words a minute: what is promised is not faster than people read silently
 LINE_LENGTH = 72  # JupyterLab shows it whole in a window of 1,024 pixels, beside the file browser and a scroll bar
 
 
@@ -150,6 +151,9 @@ def gate_header(nb: Any, name: str) -> Iterator[str]:
             yield f"no cell shows {wanted!r}: minutes, version and date of facts stand at the foot"
     if not first.startswith("# "):
         yield "the first cell does not begin with the title"
+    words = sum(len(prose(cell.source).split()) for cell in cells(nb, "markdown"))
+    if words > FASTEST * header["minutes"]["read"]:
+        yield f"{words} words, folds included, are more than {FASTEST} for each minute to read"
     fewest, most = {"lesson": (3, 3), "short": (1, 3), "note": (0, 3)}[form(nb)]
     if not fewest <= len(header["objectives"]) <= most:
         wanted = "three" if fewest == most else f"{fewest} to {most}"
