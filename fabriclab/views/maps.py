@@ -54,7 +54,7 @@ from fabriclab.views.solids import (
 _TOP, _EDGE = 16.0, 40.0  # room above and beside the drawing [px]
 _ROUND = 326.0  # diameter of the outer circle [px]
 _TALL = 316.0  # greatest height of a grid [px]
-_GAP = 72.0  # greatest distance between the places of a grid [px]
+_GAP = 84.0  # greatest distance between the places of a grid [px]
 _STRETCH = 1.8  # how much larger it may be across than down
 _SOLID_HEIGHT = 364.0  # of a grid of three axes [px]
 # Room beside the chips of a solid: left, above, right and below, in distances between chips.
@@ -62,6 +62,7 @@ _STUBS_ROOM = (0.42, 0.42, 0.42, 0.42)
 _BROKEN_ROOM = (0.5, 0.5, 0.42, 0.5)
 _BROKEN_BOW = 1.2  # how far a failed cable around the edge bows out of a solid, in such distances
 _CHIP_ROOM = 0.13  # of a chip, from its middle, in such distances
+_TRUE_HUE = 0.8  # how little the colour of a load fades with depth, so that it is still one of the scale
 _IN_FRONT = 20.0  # so much nearer, in such distances, lies what no chip may hide
 _LETTER = 8.0  # width of a letter [px]
 _TOTAL_INK = 1.5e5  # area that all busy cables together may cover [px^2]
@@ -268,11 +269,12 @@ def _grid(grid: list[Ints]) -> Spots:
 
     # The largest gap at which the slabs fit in width and height, for each number n of slabs side by side.
     n_slabs = int(slab.max()) + 1
+    margin = 1.2 if n_slabs > 1 else 0.85  # above and below a grid, for its stubs and names
     gaps = []
     for n in range(1, n_slabs + 1):
         bands = -(-n_slabs // n)
         across = (WIDTH - 2 * _EDGE) / (n * (columns + 1.5) - 0.5)
-        down = _TALL / (bands * (rows + 1.9))
+        down = _TALL / (bands * (rows + 2 * margin - 0.5))
         gaps.append(min(across, down, _GAP))
     n_across = int(np.argmax(gaps)) + 1
     gap = float(max(gaps))
@@ -285,8 +287,8 @@ def _grid(grid: list[Ints]) -> Spots:
     left = (WIDTH - step * (n_across * (columns + 1.5) - 2.5)) / 2
     second = grid[1] if len(grid) > 1 else np.zeros(grid[0].size, np.int64)
     x = left + step * (grid[0] + (slab % n_across) * (columns + 1.5))
-    y = _TOP + gap * (1.2 + second + (slab // n_across) * (rows + 1.9))
-    height = float(y.max()) + 1.2 * gap + _TOP
+    y = _TOP + gap * (margin + second + (slab // n_across) * (rows + 1.9))
+    height = float(y.max()) + margin * gap + _TOP
     return Spots(x, y, slab, height=height, gap=gap, across=step)
 
 
@@ -339,6 +341,8 @@ def _solid_scene(
     margins = _BROKEN_ROOM if colour == "failure" else _STUBS_ROOM
     solid = solid_of(grid, (WIDTH / 2, tall / 2), room, margins=margins)
     look = _look(f, marks.first, marks, k, colour, 1.6)
+    if colour == "load":
+        look["strong"] = np.where(_busy(k, colour), _TRUE_HUE, 0.0)
     around, axis, forward = closes(grid, k.a, k.b)
     dead = k.failed > 0
     here, far = np.flatnonzero(~around & ~dead), np.flatnonzero(around & ~dead)

@@ -140,6 +140,8 @@ class Scene:
     ``limits`` gives the highest value of a slider where this state allows less than the slider does, such as the number
     of steps of an algorithm that a choice selects.
 
+    ``pressed`` names buttons that have nothing left to do in this state, and what stands on them instead.
+
     ``moves`` asks the browser to animate the change to this scene; ``wrong`` says that ``said`` is an error message.
     """
 
@@ -155,6 +157,7 @@ class Scene:
     width: float = WIDTH  # [px]
     side: Self | None = None
     limits: Mapping[str, float] = field(default_factory=dict)
+    pressed: Mapping[str, str] = field(default_factory=dict)
 
     def panels(self) -> list["Scene"]:
         """Return this scene and, if there is one, the panel beside it."""
@@ -399,12 +402,12 @@ def _flat(fields: Mapping[str, Any], deepest: float) -> Mapping[str, Any]:
 
 
 def _faded(fields: Mapping[str, Any], n: int) -> Floats:
-    """Return the opacity of each item: in a solid, what is far is lighter, unless it is strong."""
+    """Return the opacity of each item: in a solid, what is far is the lighter the less it is strong, 0..1."""
     alpha = _each(fields.get("alpha"), n, 1.0)
     if "near" not in fields:
         return alpha
-    is_strong = _each(fields.get("strong"), n, 0.0) > 0
-    return np.asarray(alpha * np.where(is_strong, 1.0, 0.4 + 0.6 * fields["near"]))
+    strong = _each(fields.get("strong"), n, 0.0)
+    return np.asarray(alpha * (1 - 0.6 * (1 - strong) * (1 - fields["near"])))
 
 
 def with_times_sign(words: str) -> str:

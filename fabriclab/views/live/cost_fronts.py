@@ -12,6 +12,7 @@ from fabriclab.economics.breakeven import crossing
 from fabriclab.economics.needs import exposed
 from fabriclab.economics.tiers import nic_rates
 from fabriclab.texts import text
+from fabriclab.views.common import common_ends
 from fabriclab.views.live.widget import Control, Live, Slider, Table, live_view
 from fabriclab.views.scene import (
     COLOUR,
@@ -43,7 +44,9 @@ _COVERED = 10.0  # so near to the offer a network has no name [px]
 _X_ENDS = (64.0, 530.0)
 _Y_ENDS = (316.0, 58.0)  # foot and top
 _HOURS = (1.26, 1.54)  # USD of a GPU-hour, holds all prices of the slider
-_STEPS = (4.2, 10.0)  # s, holds all rates and bytes of the sliders, and a name below the fastest
+_FASTEST_STEP = 4.2  # s, lower end of the axis: below all rates and bytes, with room for names
+_ABOVE_SLOWEST = 1.06  # upper end, in times of the slowest step with the bytes of the slider
+_LEAST_TOP = 5.2  # s, of that end
 _SIDE_X = (56.0, 300.0)
 
 
@@ -148,7 +151,7 @@ def front_scene(rate: float, price: int, sent: float) -> Scene:
     return Scene(
         said,
         front_table(here),
-        {**axis_layers(), **network_layers(here)},
+        {**axis_layers(steps_of(sent)), **network_layers(here, steps_of(sent))},
         _HEIGHT,
         alt=f"{said} {text('live.cost_front.setting', rate=rate, price=price, sent=sent)}",
         hint=text("live.cost_front.hint"),
@@ -210,16 +213,21 @@ def hour_place(hour: ArrayLike) -> Any:
     return start + (end - start) * (np.asarray(hour, dtype=float) - low) / (high - low)
 
 
-def axis_layers() -> dict[str, Layer]:
-    """Return the grid, ticks and names of both axes."""
-    to_y = log_axis(*_STEPS, *_Y_ENDS)
+def steps_of(sent: float) -> tuple[float, float]:
+    """Return the ends of the axis of steps, which hold all rates of the slider if each GPU sends some bytes [GB]. [s]."""
+    slowest = _ABOVE_SLOWEST * float(step_of(float(_SLOWEST), sent))
+    return common_ends("time", _FASTEST_STEP, max(slowest, _LEAST_TOP))
+
+
+def axis_layers(steps: tuple[float, float]) -> dict[str, Layer]:
+    """Return the grid, ticks and names of both axes, of which that of the steps has these ends."""
+    to_y = log_axis(*steps, *_Y_ENDS)
     foot, top = _Y_ENDS
     across = tick_layers(
         np.array([1.3, 1.35, 1.4, 1.45, 1.5]), hour_place, "{:.2f} USD".format, (top, foot), True
     )
-    up = tick_layers(
-        np.array([4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0]), to_y, "{:g} s".format, _X_ENDS, False
-    )
+    each = np.array([4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0])
+    up = tick_layers(each[each <= steps[1]], to_y, "{:g} s".format, _X_ENDS, False)
     return {
         "title": heading(16.0, text("live.cost_front.title_front")),
         "y name": texts(EDGE, 36.0, [text("live.cost_front.step")], colour=COLOUR["soft"]),
@@ -231,12 +239,12 @@ def axis_layers() -> dict[str, Layer]:
     }
 
 
-def network_layers(here: Offered) -> dict[str, Layer]:
+def network_layers(here: Offered, steps: tuple[float, float]) -> dict[str, Layer]:
     """Return the line of equal cost, the networks that are sold, the present one and the offer."""
-    to_y = log_axis(*_STEPS, *_Y_ENDS)
+    to_y = log_axis(*steps, *_Y_ENDS)
     hours = np.linspace(*_HOURS, _CURVE)
     same = here.hour[0] * here.step[0] / hours
-    seen = (same >= _STEPS[0]) & (same <= _STEPS[1])
+    seen = (same >= steps[0]) & (same <= steps[1])
     x = hour_place(here.hour)
     y = to_y(here.step)
     order = np.argsort(here.rate[2:]) + 2
@@ -301,10 +309,9 @@ def network_layers(here: Offered) -> dict[str, Layer]:
             halo=1.0,
         ),
         "sides": texts(
-            np.array([_X_ENDS[1] - 4, _X_ENDS[1] - 4]),
-            _Y_ENDS[1] + np.array([14.0, 30.0]),
-            [text("live.cost_front.above"), text("live.cost_front.below")],
-            align=2.0,
+            _X_ENDS[0] + 6,
+            [_Y_ENDS[0] - 10],
+            [text("live.cost_front.sides")],
             size=11.0,
             halo=1.0,
             colour=COLOUR["soft"],

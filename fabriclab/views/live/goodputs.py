@@ -364,7 +364,6 @@ def bar_layers(here: State) -> dict[str, Layer]:
             key + 18,
             _KEY,
             [f"{name} {word}" for name, word in zip(names, words, strict=True)],
-            size=11.0,
             colour=COLOUR["soft"],
         ),
     }

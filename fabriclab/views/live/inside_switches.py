@@ -60,6 +60,7 @@ _QUEUE = (330.0, 566.0)  # between the store of the inputs and the port
 _CELL = 16.0  # longest packet inside the switch
 _HEADER_WIDTH = 6.0  # of a packet that was cut: wider than its scale
 _CORNER = (3.0, 8.0)  # least and greatest, cut off a marked packet
+_CORNER_PART = 0.35  # of the width of the packet
 _LETTER = 13.0  # least width of a packet in which its letter fits
 _BAR_GAP = 3.0  # between the bars of a pause
 _RECEIVER = 74.0  # width
@@ -353,9 +354,10 @@ def device_layers(run: Crossing, lanes: Lanes, now: float, answer: str) -> dict[
             colour=COLOUR["soft"],
         ),
         "received": texts(
-            receivers_at + _RECEIVER + 8,
-            ports,
+            receivers_at + 2,
+            ports + half + 10,
             received_words(run, now),
+            size=11.0,
             colour=COLOUR["soft"],
         ),
         "queue names": texts(
@@ -374,14 +376,15 @@ def device_layers(run: Crossing, lanes: Lanes, now: float, answer: str) -> dict[
 
 
 def crossing_paths(lanes: Lanes) -> list[Floats]:
-    """Return a curve from each input to each queue to which it sends."""
-    start, end = lanes.in_end + _CELL + 6, _QUEUE[0]
+    """Return a curve from the cable of each input to each queue to which it sends, and on to the port."""
+    start, end = lanes.in_end, _QUEUE[0]
     along = np.linspace(0, 1, 13)
     eased = along * along * (3 - 2 * along)
     paths = []
     for sender, port in sorted(set(zip(SENDERS, PORTS, strict=True))):
         y0, y1 = _SENDER_ROWS[sender], _PORT_ROWS[port]
-        paths.append(np.stack([start + (end - start) * along, y0 + (y1 - y0) * eased], axis=1))
+        curve = np.stack([start + (end - start) * along, y0 + (y1 - y0) * eased], axis=1)
+        paths.append(np.concatenate([curve, [[lanes.out, y1]]]))
     return paths
 
 
@@ -411,7 +414,7 @@ def received_words(run: Crossing, now: float) -> list[str]:
     for flow, letter in enumerate(LETTERS):
         n = np.unique(journeys.number[has_come & (journeys.flow == flow)]).size
         words[PORTS[flow]].append(f"{letter} {n}")
-    return ["  ".join(parts) for parts in words]
+    return [text("live.inside_switch.arrived", flows=", ".join(parts)) for parts in words]
 
 
 def queue_words(run: Crossing, now: float) -> list[str]:
@@ -485,13 +488,15 @@ def packet_layers(run: Crossing, lanes: Lanes, now: float) -> dict[str, Layer]:
             ink=COLOUR["paper"],
             glide=True,
         )
-    leaving = parts["leaving"]
-    right = leaving.x + leaving.w
-    top = leaving.y - _BOX / 2
     corners = []
-    cut = np.minimum((leaving.w - _LETTER) / 2, _CORNER[1])  # beside the letter
-    for j in np.flatnonzero(is_marked & (cut >= _CORNER[0])):
-        corners.append(np.array([[right[j] - cut[j], top[j] - 1], [right[j] + 1, top[j] + cut[j]]]))
+    for part in ("inside", "leaving"):
+        place = parts[part]
+        right = place.x + place.w
+        top = place.y - _BOX / 2
+        cut = np.minimum(_CORNER_PART * place.w, _CORNER[1])  # above the letter
+        for j in np.flatnonzero(is_marked & (cut >= _CORNER[0])):
+            ends = [[right[j] - cut[j], top[j] - 1], [right[j] + 1, top[j] + cut[j]]]
+            corners.append(np.array(ends))
     layers["corners"] = lines(corners, width=3.0, colour=COLOUR["paper"])
     layers["seen"] = seen_layer(run, parts, now)
     return layers

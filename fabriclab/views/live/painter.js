@@ -529,7 +529,7 @@ class Painter {
         continue;
       }
       const near = 0.5 + 0.5 * depth / deepest, colour = this.colour(at(flat.colour, i));
-      pen.globalAlpha = at(flat.alpha, i, 1) * (at(flat.strong, i) ? 1 : 0.4 + 0.6 * near);
+      pen.globalAlpha = at(flat.alpha, i, 1) * (1 - 0.6 * (1 - at(flat.strong, i)) * (1 - near));
       if (flat.kind === "dots") {
         this.dot(flat.x[i], flat.y[i], at(flat.size, i, 4) * (0.75 + 0.5 * near), at(flat.shape, i), colour);
         continue;
