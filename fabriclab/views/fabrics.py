@@ -35,7 +35,6 @@ from fabriclab.views.scene import (
     link_width,
     printed,
     scale,
-    texts,
     texts_at,
 )
 
@@ -53,7 +52,10 @@ _THICKEST = 2.4  # width of an idle line with the greatest capacity [px]
 # Links between CPUs whose rate is a constant of NCCL. source: NCCL-topo
 _PLANNED_BY_NCCL = ("upi-bdw", "upi-spr", "amd-if")
 _STACK = 0.05  # offset between two boxes of a stack, in units of `Marks`
-_BLOCKS_APART = (14.0, 5.0)  # two blocks of words beside the rows, where there is room, and at least [px]
+_BLOCKS_APART = (
+    14.0,
+    5.0,
+)  # two blocks of words beside the rows, where there is room, and at least [px]
 _MOST_COLUMNS = 128  # columns of a floor side by side; further ones begin a new band
 _FLOOR_HEIGHT = 420.0  # [px]
 _FLOOR_EDGE = 10.0  # [px]
@@ -669,7 +671,12 @@ def _rails_of_rows(f: Fabric, cells: FloorCells) -> list[tuple[int, str]]:
     np.minimum.at(least, cells.row, f.rail)
     np.maximum.at(most, cells.row, f.rail)
     one_band = np.unique(f.server).size <= cells.n_columns
-    if not 1 < n_rows <= _MOST_NAMED_ROWS or not one_band or np.any(least != most) or np.unique(least).size < n_rows:
+    if (
+        not 1 < n_rows <= _MOST_NAMED_ROWS
+        or not one_band
+        or np.any(least != most)
+        or np.unique(least).size < n_rows
+    ):
         return []
     return [(row, text("fabric.rail", r=int(least[row]))) for row in range(n_rows)]
 

@@ -62,7 +62,9 @@ _STUBS_ROOM = (0.42, 0.42, 0.42, 0.42)
 _BROKEN_ROOM = (0.5, 0.5, 0.42, 0.5)
 _BROKEN_BOW = 1.2  # how far a failed cable around the edge bows out of a solid, in such distances
 _CHIP_ROOM = 0.13  # of a chip, from its middle, in such distances
-_TRUE_HUE = 0.8  # how little the colour of a load fades with depth, so that it is still one of the scale
+_TRUE_HUE = (
+    0.8  # how little the colour of a load fades with depth, so that it is still one of the scale
+)
 _IN_FRONT = 20.0  # so much nearer, in such distances, lies what no chip may hide
 _LETTER = 8.0  # width of a letter [px]
 _TOTAL_INK = 1.5e5  # area that all busy cables together may cover [px^2]

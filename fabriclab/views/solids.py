@@ -15,7 +15,10 @@ from fabriclab.views.scene import COLOUR, Layer, turned
 _CURVE = 25  # points of a curve
 _BOW = 1.9  # how far a closing cable bows out of the solid, in distances between chips
 _AHEAD = 0.9  # how far along its axis it leaves and arrives, in steps of the axis
-_BESIDE_AHEAD, _LESS_BOW = 2.3, 0.35  # the same, and a part of the bow, of one that ends beside its own line
+_BESIDE_AHEAD, _LESS_BOW = (
+    2.3,
+    0.35,
+)  # the same, and a part of the bow, of one that ends beside its own line
 _STUB = 0.42  # length of the stub of a cable around the edge, in such distances
 _LARGEST = 120.0  # distance between chips [px]
 _BESIDE = 12.0  # from the end of an axis to its letter [px]

@@ -282,7 +282,10 @@ def test_a_verdict_without_figures_says_so_and_has_no_plate(plans):
 def test_the_printed_picture_says_which_requirement_by_how_much_and_where():
     found = designs.check(TAPERED, "demand")
     picture = views.design(TAPERED, found)
-    assert shown(found.words) in picture.alt.replace(" (in pod 1)", "") and text("plan.name_demand") in picture.finding
+    assert (
+        shown(found.words) in picture.alt.replace(" (in pod 1)", "")
+        and text("plan.name_demand") in picture.finding
+    )
     assert picture.svg().startswith("<svg role=")
     assert views.design(designs.read(TAPERED)).table["reached"].tolist()[0] == "128"
     with pytest.raises(ValueError, match="family"):

@@ -214,7 +214,7 @@ def hour_place(hour: ArrayLike) -> Any:
 
 
 def steps_of(sent: float) -> tuple[float, float]:
-    """Return the ends of the axis of steps, which hold all rates of the slider if each GPU sends some bytes [GB]. [s]."""
+    """Return the ends of the axis of steps [s], which hold all rates of the slider if a GPU sends some bytes [GB]."""
     slowest = _ABOVE_SLOWEST * float(step_of(float(_SLOWEST), sent))
     return common_ends("time", _FASTEST_STEP, max(slowest, _LEAST_TOP))
 

@@ -37,15 +37,17 @@ _FILE = Path(__file__).with_name("families.json")
 FAMILIES: dict[str, list[dict[str, Any]]] = json.loads(_FILE.read_text(encoding="utf-8"))
 _MOST_FAILURES = 32
 _ALMOST = 0.999  # of the fullest link: as full
-_OVERLAP = 0.6  # of neighbouring areas: where they only touch, the paper shows through between them [px]
+_OVERLAP = (
+    0.6  # of neighbouring areas: where they only touch, the paper shows through between them [px]
+)
 _CUT_LINE = 2.6  # width of a line of the cut [px]
 _FAMILIES_WIDTH = 216.0  # of the panel that compares families [px]
 _FAMILIES_TOP = 46.0  # of the first row [px]
 _FAMILY_ROW = 72.0  # greatest height of a row [px]
 _FAMILY_LEFT = 12.0  # where their names and their bars begin [px]
 _FAMILY_BAR = 100.0  # length of the longest bar [px]
-_BAR_THICK = 11.0  # [px]
-_NAME_ABOVE, _BAR_BELOW = 9.0, 8.0  # middles of name and bar, from that of the row [px]
+_BAR_THICK = 10.0  # [px]
+_NAME_ABOVE, _BAR_BELOW = 8.0, 6.0  # middles of name and bar, from that of the row [px]
 _DIAMETER_RIGHT = _FAMILIES_WIDTH - 4  # where the diameters end [px]
 _SOLID = (560.0, 390.0)  # width and height of the picture of a torus [px]
 _SOLID_ROOM = (536.0, 366.0)  # room for its chips and their cables [px]

@@ -773,8 +773,8 @@ def copies_scene(
     over = [" – ".join(part_names(sources.fabric, move)) for move in path.moves]
     times = [move.issue + move.latency + total / move.rate for move in path.moves]
     words = []
-    for move, parts, time in zip(path.moves, over, times, strict=True):
-        words.append(text("live.copies.copy", by=move.by, over=parts, rate=move.rate, time=time))
+    for move, parts, took in zip(path.moves, over, parts_of_time(times), strict=True):
+        words.append(text("live.copies.copy", by=move.by, over=parts, rate=move.rate, time=took))
     caption = text(
         "live.copies.said",
         a=drawn_name(sources.fabric, start),
@@ -803,6 +803,17 @@ def copies_scene(
         layers=copy_layers(sources.fabric, drawn, path.moves, words),
         height=drawn.height + _COPY_ROW * path.copies + 8,
     )
+
+
+def parts_of_time(times: list[float]) -> list[str]:
+    """Return times [s] in words; several have a digit more, so that they add up to their sum with three."""
+    if len(times) == 1:
+        return [units.format_time(times[0])]
+    words = []
+    for time in times:
+        unit = units.format_time(time).split()[1]
+        words.append(f"{time / units.time(f'1 {unit}'):.4g} {unit}")
+    return words
 
 
 def times_in_words(n: int) -> str:

@@ -46,7 +46,7 @@ _BAR_PART = 0.54  # of the height of its lane
 _MARGIN = 8.0
 _NAME_LETTER = 7.4  # of a name in bold
 _NAMES_ROOM = (60.0, 190.0)  # least and greatest left end of the bars
-_STATE_ROOM = 132.0  # to the right of the bars
+_STATE_ROOM = 144.0  # to the right of the bars
 _MOST_LISTED = 60  # letters of the finding that name the runs before they begin
 _RACE_WIDTH = 590.0
 _SLOWEST_PLAYS = 12_000  # [ms]
@@ -303,7 +303,7 @@ def race_scene(runs: Mapping[str, Any], course: Course, seconds: float) -> Scene
     """Return a picture of a race after ``seconds``: a lane for each run, and the shares done over the whole time."""
     standings = standings_at(runs, seconds)
     layers = {
-        "title": heading(16.0, text("live.race.lanes"), 16.0),
+        "title": heading(16.0, text("live.race.lanes")),
         "way": track_layer(standings),
         "bars": bar_layer(standings),
         "names": name_layer(standings),

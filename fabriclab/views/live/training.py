@@ -521,7 +521,7 @@ def overlap_scene(job: Case, priority: bool | str, bucket: float, start: float, 
 
 
 def seconds_words(time: float) -> str:
-    """Return a time in seconds with at most three digits, whatever it is, so that all of a picture have one unit. [s]."""
+    """Return a time in seconds with at most three decimals, so that all of a picture have one unit."""
     digits = 3 if time < 1 else 2 if time < 10 else 1
     return f"{time:.{digits}f} s"
 
