@@ -84,7 +84,7 @@ class PlotArea:
 
 def scientific(value: float) -> str:
     """Write a number with two significant digits; far from 1 as a multiple of a power of ten, such as "2·10⁻⁵"."""
-    if value == 0 or 1e-3 <= abs(value) < 10:
+    if value == 0 or 1e-4 <= abs(value) < 10:
         return f"{value:.2g}"
     digits, exponent = f"{value:.1e}".split("e")
     if 10 <= abs(value) < 1e4:

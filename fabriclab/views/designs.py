@@ -6,6 +6,7 @@ dragonfly+, it is drawn on a circle; else in rows of tiers, with the servers in 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -36,6 +37,7 @@ __all__ = ["design", "design_scene"]
 
 PRINTED = 700.0  # width of a printed picture [px]
 HEIGHT = 384.0  # [px]
+_MOST_LOCATED = 4  # so many links have the pods of their ends in words
 _TOP = 30.0  # below the title [px]
 # What a cable of a refused requirement is: asked for more than it carries, or no use as it is.
 _OVERLOADED_BY = ("demand", "all_reduce", "drains")
@@ -45,6 +47,7 @@ class Mapped(NamedTuple):
     """A plan of a fabric, and which part of it stands for each node and each cable."""
 
     plan: Plan
+    fabric: Fabric
     box_of_node: Ints  # (N,); -1: none
     bundle_of_cable: Ints  # (C,); -1: within a server
 
@@ -85,7 +88,7 @@ def design_scene(
     drawing = drawing_of(mapped.plan, width)
     said = shape_words(mapped.plan)
     if verdict is not None:
-        said = f"{verdict_words(verdict)} {said}"
+        said = f"{located_words(mapped, verdict)} {said}"
     return Scene(
         said,
         Table(part_columns(mapped.plan, [] if verdict is None else [verdict])),
@@ -160,7 +163,7 @@ def _mapped(design: designs.Design, end: Ints, *, one_box: bool) -> Mapped:
     )
     bundle = np.full(fabric.n_cables, -1)
     bundle[drawn] = bundles_of(plan, ends)
-    return Mapped(plan, box, bundle)
+    return Mapped(plan, fabric, box, bundle)
 
 
 def node_name(design: designs.Design, node: int) -> str:
@@ -319,8 +322,9 @@ def against_words(verdict: designs.Verdict) -> str:
         none = f"plan.none_{verdict.unit}"
         return text(none) if not verdict.reached and none in keys(none) else reached
     asked = amount(float(verdict.asked), verdict.unit)
-    if reached.endswith(f" {verdict.unit}") and verdict.unit not in ("B/s", "s"):
-        reached = reached.removesuffix(f" {verdict.unit}")
+    unit = asked.partition(" ")[2]
+    if unit[:1].isalpha() and verdict.unit not in ("B/s", "s"):
+        reached = reached.removesuffix(f" {unit}")
     return text("plan.against", reached=reached, asked=asked)
 
 
@@ -335,14 +339,42 @@ def verdict_words(verdict: designs.Verdict) -> str:
     elif not verdict.asked:
         first = text("plan.fails_of_none", name=name, reached=against_words(verdict))
     else:
-        key = "plan.holds_by" if verdict.passed else "plan.fails_by"
-        first = text(key, name=name, room=room, figures=against_words(verdict))
+        figures = against_words(verdict)
+        parts = figures_in(verdict)
+        if all(part in plain(verdict.words) for part in parts):  # then they stand there
+            key = "plan.holds_with" if verdict.passed else "plan.fails_short"
+        else:
+            key = "plan.holds_by" if verdict.passed else "plan.fails_by"
+        first = text(key, name=name, room=room, figures=figures)
     return arrowed(f"{first} {verdict.words}")
 
 
 def arrowed(words: str) -> str:
     """Return words with the names of links as people write them: "leaf 0 → spine 1"."""
     return words.replace(" -> ", " → ")
+
+
+def figures_in(verdict: designs.Verdict) -> tuple[str, str]:
+    """Return what is reached and what is asked, each with its unit."""
+    return amount(float(verdict.reached), verdict.unit), amount(float(verdict.asked), verdict.unit)
+
+
+def located_words(mapped: Mapped, verdict: designs.Verdict) -> str:
+    """Return the words of a verdict, in which a switch at its links has the pod in which the picture shows it.
+
+    The "leaf 0.1" of a topology stands in no pod 0.
+    """
+    words = verdict_words(verdict)
+    plan = mapped.plan
+    fabric = mapped.fabric
+    links = np.asarray(verdict.links, dtype=np.int64)
+    ends = np.unique(mapped.box_of_node[[*fabric.source[links], *fabric.target[links]]])
+    for box in ends[ends >= 0].tolist() if 0 < links.size <= _MOST_LOCATED else []:
+        name = plan.names[box]
+        if plan.pod[box] >= 0 and not plan.pods_are_racks and "." in name:
+            where = text("plan.in_pod", name=name, n=plan.pod[box])
+            words = re.sub(rf"{re.escape(name)}(?![\d.]*\d)", where, words, count=1)
+    return words
 
 
 def shape_words(plan: Plan) -> str:

@@ -35,7 +35,6 @@ from fabriclab.views.scene import (
     link_width,
     printed,
     scale,
-    texts,
     texts_at,
 )
 
@@ -56,9 +55,15 @@ _OF_MANY = 0.56  # of their width have more than these, so that a full one has 2
 # Links between CPUs whose rate is a constant of NCCL. source: NCCL-topo
 _PLANNED_BY_NCCL = ("upi-bdw", "upi-spr", "amd-if")
 _STACK = 0.05  # offset between two boxes of a stack, in units of `Marks`
+_BLOCKS_APART = (
+    14.0,
+    5.0,
+)  # two blocks of words beside the rows, where there is room, and at least [px]
 _MOST_COLUMNS = 128  # columns of a floor side by side; further ones begin a new band
 _FLOOR_HEIGHT = 420.0  # [px]
 _FLOOR_EDGE = 10.0  # [px]
+_MOST_NAMED_ROWS = 32
+_FLOOR_NAMES = 46.0  # room for the names of its rows [px]
 
 
 class Canvas(NamedTuple):
@@ -491,17 +496,30 @@ def _margins(placed: Placed, canvas: Canvas) -> Layer:
     for row, name in row_names(placed).items():
         words.append((canvas.start - 16, float(canvas.down(row)), name, 2))
 
-    # Lower end of the words above, which the next must not touch; the first ones have the picture's edge. [px]
-    end = -3.0
-    for y, about in _cable_names(placed):
-        top = max(float(canvas.down(y)) - _LINE / 2 * len(about), end + 5)
-        for i, word in enumerate(about):
-            words.append((canvas.end + 8, top + _LINE * (i + 0.5), word, 0))
-        end = top + _LINE * len(about)
-    margins = texts_at(*words)
+    # So far apart that each is read as one block, or at least not touching.
+    for apart in _BLOCKS_APART:
+        blocks, end = _blocks(placed, canvas, apart)
+        if end <= canvas.bottom:
+            break
+    margins = texts_at(*words, *blocks)
     named = np.asarray(margins.fields["align"]) == 2
     look = {"colour": np.where(named, COLOUR["ink"], COLOUR["soft"])}
     return replace(margins, fields={**margins.fields, **look})
+
+
+def _blocks(
+    placed: Placed, canvas: Canvas, apart: float
+) -> tuple[list[tuple[float, float, str, int]], float]:
+    """Return the words to the right of the rows, in blocks that keep apart, and the lower end of the last one [px]."""
+    words = []
+    # Lower end of the words above; the first ones have the picture's edge. [px]
+    end = 2.0 - apart
+    for y, about in _cable_names(placed):
+        top = max(float(canvas.down(y)) - _LINE / 2 * len(about), end + apart)
+        for i, word in enumerate(about):
+            words.append((canvas.end + 8, top + _LINE * (i + 0.5), word, 0))
+        end = top + _LINE * len(about)
+    return words, end
 
 
 def row_names(placed: Placed) -> dict[int, str]:
@@ -638,12 +656,14 @@ def _floor(f: Fabric, share: Floats, colour: str, said: str) -> Scene:
     known = bool(np.isfinite(cells.load).any())
 
     n_rows = int(cells.row.max()) + 1
-    width = (WIDTH - 2 * _FLOOR_EDGE) / cells.n_columns
+    rails = _rails_of_rows(f, cells)
+    left = _FLOOR_EDGE + (_FLOOR_NAMES if rails else 0.0)
+    width = (WIDTH - _FLOOR_EDGE - left) / cells.n_columns
     height = min(24.0, _FLOOR_HEIGHT / n_rows)
     bottom = _FLOOR_EDGE + height * n_rows
     layers = {
         "nodes": boxes(
-            _FLOOR_EDGE + width * cells.column,
+            left + width * cells.column,
             _FLOOR_EDGE + height * cells.row,
             max(width - 1, 1.0),
             height - 2,
@@ -656,9 +676,15 @@ def _floor(f: Fabric, share: Floats, colour: str, said: str) -> Scene:
             notes=notes,
         )
     }
-    layers["columns"] = texts(
-        _FLOOR_EDGE, bottom + 14, [text("fabric.column")], colour=COLOUR["soft"]
-    )
+    words = [(left, bottom + 14, text("fabric.column"), 0)]
+    if rails:  # then a cell can be looked up
+        words = [(left - 8, _FLOOR_EDGE + height * (row + 0.5) - 1, name, 2) for row, name in rails]
+        servers = np.unique(f.server).tolist()
+        words.append((left, bottom + 14, text("fabric.server", s=servers[0]), 0))
+        if len(servers) > 1:
+            right = left + width * len(servers)
+            words.append((right, bottom + 14, text("fabric.server", s=servers[-1]), 2))
+    layers["columns"] = layout.soft(texts_at(*words))
     if colour == "load" and known:
         layers |= scale(bottom + 8)
 
@@ -672,14 +698,31 @@ def _floor(f: Fabric, share: Floats, colour: str, said: str) -> Scene:
         }
     )
     n_failed = int(cells.failed.sum())
-    words = text(
+    about = text(
         "live.fabric.floor", ends=f.n_ranks, servers=np.unique(f.server).size, cut=n_failed
     )
     if known:
         fullest = int(np.argmax(np.nan_to_num(cells.load, nan=-1)))
-        words += f" {names[fullest]}: {notes[fullest]}."
+        about += f" {names[fullest]}: {notes[fullest]}."
     colours = layout.colour_sentence(colour, cells.load, cells.place, n_failed, f.n_ranks)
-    return Scene(said or words, table, layers, bottom + 34, f"{words} {said} {colours}")
+    return Scene(said or about, table, layers, bottom + 34, f"{about} {said} {colours}")
+
+
+def _rails_of_rows(f: Fabric, cells: FloorCells) -> list[tuple[int, str]]:
+    """Return rows of a floor with the rail of their endpoints, if each has one of its own; none of several bands."""
+    n_rows = int(cells.row.max()) + 1
+    least, most = np.full(n_rows, np.iinfo(np.int64).max), np.full(n_rows, -1)
+    np.minimum.at(least, cells.row, f.rail)
+    np.maximum.at(most, cells.row, f.rail)
+    one_band = np.unique(f.server).size <= cells.n_columns
+    if (
+        not 1 < n_rows <= _MOST_NAMED_ROWS
+        or not one_band
+        or np.any(least != most)
+        or np.unique(least).size < n_rows
+    ):
+        return []
+    return [(row, text("fabric.rail", r=int(least[row]))) for row in range(n_rows)]
 
 
 def _cell_notes(f: Fabric, cells: FloorCells) -> list[str]:

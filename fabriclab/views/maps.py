@@ -54,7 +54,7 @@ from fabriclab.views.solids import (
 _TOP, _EDGE = 16.0, 40.0  # room above and beside the drawing [px]
 _ROUND = 326.0  # diameter of the outer circle [px]
 _TALL = 316.0  # greatest height of a grid [px]
-_GAP = 72.0  # greatest distance between the places of a grid [px]
+_GAP = 84.0  # greatest distance between the places of a grid [px]
 _STRETCH = 1.8  # how much larger it may be across than down
 _SOLID_HEIGHT = 364.0  # of a grid of three axes [px]
 # Room beside the chips of a solid: left, above, right and below, in distances between chips.
@@ -268,11 +268,12 @@ def _grid(grid: list[Ints]) -> Spots:
 
     # The largest gap at which the slabs fit in width and height, for each number n of slabs side by side.
     n_slabs = int(slab.max()) + 1
+    margin = 1.2 if n_slabs > 1 else 0.85  # above and below a grid, for its stubs and names
     gaps = []
     for n in range(1, n_slabs + 1):
         bands = -(-n_slabs // n)
         across = (WIDTH - 2 * _EDGE) / (n * (columns + 1.5) - 0.5)
-        down = _TALL / (bands * (rows + 1.9))
+        down = _TALL / (bands * (rows + 2 * margin - 0.5))
         gaps.append(min(across, down, _GAP))
     n_across = int(np.argmax(gaps)) + 1
     gap = float(max(gaps))
@@ -285,8 +286,8 @@ def _grid(grid: list[Ints]) -> Spots:
     left = (WIDTH - step * (n_across * (columns + 1.5) - 2.5)) / 2
     second = grid[1] if len(grid) > 1 else np.zeros(grid[0].size, np.int64)
     x = left + step * (grid[0] + (slab % n_across) * (columns + 1.5))
-    y = _TOP + gap * (1.2 + second + (slab // n_across) * (rows + 1.9))
-    height = float(y.max()) + 1.2 * gap + _TOP
+    y = _TOP + gap * (margin + second + (slab // n_across) * (rows + 1.9))
+    height = float(y.max()) + margin * gap + _TOP
     return Spots(x, y, slab, height=height, gap=gap, across=step)
 
 

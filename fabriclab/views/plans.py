@@ -436,6 +436,8 @@ def _plate_place(
         top = mark.boxes[np.argmin(drawing.y[mark.boxes])]
         x, y = float(drawing.x[top]), float(drawing.y[top])
 
+    if len(paths) == 1 and mark.line_form == OVERLOADED:
+        return x, y  # on the two rails, which show on both sides of it
     # What a plate should not hide: first of all what is marked, then other boxes.
     points = [_along(path) for path in paths]
     hidden = np.concatenate([*points, np.stack([drawing.x, drawing.y])], axis=1)  # (2, P)

@@ -148,6 +148,8 @@ class Scene:
     ``limits`` gives the highest value of a slider where this state allows less than the slider does, such as the number
     of steps of an algorithm that a choice selects.
 
+    ``pressed`` names buttons that have nothing left to do in this state, and what stands on them instead.
+
     ``moves`` asks the browser to animate the change to this scene; ``wrong`` says that ``said`` is an error message.
     """
 
@@ -163,6 +165,7 @@ class Scene:
     width: float = WIDTH  # [px]
     side: Self | None = None
     limits: Mapping[str, float] = field(default_factory=dict)
+    pressed: Mapping[str, str] = field(default_factory=dict)
 
     def panels(self) -> list["Scene"]:
         """Return this scene and, if there is one, the panel beside it."""

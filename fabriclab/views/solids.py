@@ -14,6 +14,11 @@ from fabriclab.views.scene import COLOUR, Layer, turned
 
 _CURVE = 25  # points of a curve
 _BOW = 1.9  # how far a closing cable bows out of the solid, in distances between chips
+_AHEAD = 0.9  # how far along its axis it leaves and arrives, in steps of the axis
+_BESIDE_AHEAD, _LESS_BOW = (
+    2.3,
+    0.35,
+)  # the same, and a part of the bow, of one that ends beside its own line
 _STUB = 0.42  # length of the stub of a cable around the edge, in such distances
 _LARGEST = 120.0  # distance between chips [px]
 _BESIDE = 12.0  # from the end of an axis to its letter [px]
@@ -106,7 +111,13 @@ def closing(solid: Solid, one: Ints, other: Ints, axis: int, bow: float = _BOW) 
         away[0] = -1.0
     swing = bow * solid.unit * away
     start, end = solid.place[one], solid.place[other]
-    points = np.stack([start, start + 0.9 * ahead + swing, end - 0.9 * ahead + swing, end], axis=-1)
+    # One that ends beside its line would turn back in a point; it leaves further ahead, and bows out less.
+    along = ahead / np.linalg.norm(ahead)
+    beside = (end - start) - ((end - start) @ along)[:, None] * along
+    is_beside = (np.linalg.norm(beside, axis=1) > 0.5 * solid.unit)[:, None]
+    swing = np.where(is_beside, _LESS_BOW, 1.0) * swing
+    leaves = np.where(is_beside, _BESIDE_AHEAD, _AHEAD) * ahead
+    points = np.stack([start, start + leaves + swing, end - _AHEAD * ahead + swing, end], axis=-1)
     t = np.linspace(0, 1, _CURVE)
     weights = np.stack([(1 - t) ** 3, 3 * (1 - t) ** 2 * t, 3 * (1 - t) * t**2, t**3])
     return list(np.swapaxes(points @ weights, 1, 2))  # (cables, 25, 3)

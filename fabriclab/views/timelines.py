@@ -456,6 +456,12 @@ def named_samples(
     }
 
 
+def legend_end(samples: dict[str, Layer]) -> float:
+    """Return where the last name of a row of samples ends [px]."""
+    names = samples["kind names"].fields
+    return float(names["x"][-1]) + _LETTER * len(names["texts"][-1])
+
+
 def bar_layer(
     t: Timeline, flows: Flows, bars: Bars, busy: Flags, marked: Flags, room: Room, row: float
 ) -> Layer:

@@ -99,7 +99,7 @@ def test_the_view_of_an_overlap_shows_the_best_bucket():
     view = live.overlap()
     assert told(view) == (1, pytest.approx(0.704)) and told(view, bucket=25) == (
         706,
-        pytest.approx(2.481),
+        pytest.approx(2.48),
     )
     # One bucket is the view as it opens: its slider ends at 17.6 GB.
     sizes = [CASE.dp_gradients / 1e6 / n for n in range(2, 40)]

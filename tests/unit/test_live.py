@@ -792,6 +792,16 @@ def test_a_race_runs_in_real_proportions():
     assert live.race(runs, log=True).controls["seconds"].log
 
 
+def test_a_run_of_a_race_has_the_look_of_the_algorithm_that_ran():
+    ways = {"tree": "binomial_tree", "a double tree": "double_tree", "by rail": "ring"}
+    runs = {name: fl.simulate("all_reduce", way, STAR, "1 MB") for name, way in ways.items()}
+    marks = live.race(runs).scene.layers["marks"].fields
+    # A label without an algorithm in it says nothing of one; runs of one algorithm would look alike.
+    looks = [look.algorithm(way) for way in ("binomial_tree", "double_tree", "by rail")]
+    assert marks["colour"].tolist() == [one.colour for one in looks]
+    assert marks["shape"].tolist() == [one.shape for one in looks]
+
+
 def test_values_are_of_pythons_own_types_and_within_the_ends():
     assert live.Slider(0, 11, 3).check(11, "n") == 11
     assert live.Slider(0.5, 3.5).check(0.5, "n") == 0.5

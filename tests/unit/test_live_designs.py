@@ -194,7 +194,11 @@ def test_what_demand_fails_on_is_drawn_with_two_rails():
         room=f"{-100 * found.margin:.3g}",
         figures="",
     )
-    assert view.scene.said.startswith(share.split(":")[0]) and shown(found.words) in view.scene.said
+    said = view.scene.said
+    # The words hold both figures, which stand there once; the leaf's name is no number of a pod.
+    assert said.startswith(share.split(":")[0]) and said.count("GB/s") == 2
+    assert "leaf 0.1 (in pod 1) → spine 0" in said
+    assert shown(found.words) in said.replace(" (in pod 1)", "")
 
 
 def test_a_failed_switch_and_the_servers_that_it_cuts_off_have_crosses():
@@ -278,7 +282,10 @@ def test_a_verdict_without_figures_says_so_and_has_no_plate(plans):
 def test_the_printed_picture_says_which_requirement_by_how_much_and_where():
     found = designs.check(TAPERED, "demand")
     picture = views.design(TAPERED, found)
-    assert shown(found.words) in picture.alt and text("plan.name_demand") in picture.finding
+    assert (
+        shown(found.words) in picture.alt.replace(" (in pod 1)", "")
+        and text("plan.name_demand") in picture.finding
+    )
     assert picture.svg().startswith("<svg role=")
     assert views.design(designs.read(TAPERED)).table["reached"].tolist()[0] == "128"
     with pytest.raises(ValueError, match="family"):

@@ -188,6 +188,21 @@ def test_the_button_cordons_the_link_in_ink():
     assert view.values["cordons"] == f"{onset + 3}:{sick}"
 
 
+def test_the_button_says_which_link_is_out_and_does_not_take_it_out_again():
+    _, sick, _ = sick_links.played(0)
+    healthy = (sick + 8) % 32
+    (label,) = live.sick_link()._buttons
+    view = live.sick_link(minute=30, link=healthy)
+    (cordon,) = view._buttons.values()
+    assert view.scene.pressed == {} == view.widget.frame["pressed"]
+    cordon(view)
+    cordon(view)
+    assert view.values["cordons"] == f"30:{healthy}"
+    assert view.scene.pressed == {label: "Cordoned"}
+    other = (healthy + 1) % 32
+    assert view.set(link=sick if other == sick else other).scene.pressed == {}
+
+
 @pytest.mark.parametrize("counter", sick_links.COUNTERS)
 def test_a_count_is_compared_by_a_ratio_and_a_temperature_by_a_difference(counter):
     seen, _, _ = sick_links.played(0)
@@ -217,7 +232,7 @@ def test_names_of_ticks_fit_into_the_margin(seed):
     game = sick_links.game_of(seed, "")
     for counter in sick_links.COUNTERS:
         ticks = sick_links.axis_layers(game, counter)["y ticks"].fields
-        assert max(map(len, ticks["texts"])) <= len("100 M"), counter
+        assert max(map(len, ticks["texts"])) <= len("100,000"), counter  # 52 of 64 px
     assert sick_links.count_name(1e10) == "10 G"
 
 

@@ -185,7 +185,7 @@ def test_two_schedules_share_one_axis_and_their_waiting_can_be_compared():
     assert second == pytest.approx(strips[1].exposed * scale, abs=1.5)  # thin bars stay visible
     assert [f"{strip.exposed:.3f}" for strip in strips] == ["0.263", "0.018"]
     for number, strip in enumerate(strips):
-        words = text("live.overlap.waits", time=strip.exposed)
+        words = text("live.overlap.waits", time=f"{strip.exposed:.3f} s")
         assert scene.layers[f"{number} length"].fields["texts"] == [words]
     with pytest.raises(ValueError, match="priority must be one of both, got 'none'"):
         live.overlap(priority="none")

@@ -36,7 +36,6 @@ def bandwidth(exam: Exam) -> Verdict:
         "axis": need.axis,
         "asked": need.rate,
         "reached": reached,
-        "share": abs(room),
         "link": _place(design, need, link),
     }
     key = "designs.demand.short"

@@ -234,9 +234,11 @@ class Card {
       this.inputs[control.name] = control.options ? this.choice(box, id, control) : this.slider(box, id, control);
     }
     const row = make("div", this.panel, { class: "fl-buttons" });
-    for (const button of this.spec.buttons)
-      make("button", row, { type: "button", class: "fl-button", "data-press": button.name }, button.label)
-        .addEventListener("click", () => this.send({ press: button.name }));
+    this.buttons = this.spec.buttons.map((button) => {
+      const made = make("button", row, { type: "button", class: "fl-button", "data-press": button.name }, button.label);
+      made.addEventListener("click", () => made.getAttribute("aria-disabled") || this.send({ press: button.name }));
+      return made;
+    });
     row.hidden = !this.spec.buttons.length;
     this.panel.hidden = !this.spec.controls.length && row.hidden;
   }
@@ -412,6 +414,15 @@ class Card {
   }
 
   // Sliders end where the present state says that there is no more.
+  relieve(pressed = {}) { // buttons that have nothing left to do; they stay in the order of the keyboard
+    this.buttons.forEach((button, place) => {
+      const { name, label } = this.spec.buttons[place];
+      button.textContent = pressed[name] ?? label;
+      if (name in pressed) button.setAttribute("aria-disabled", "true");
+      else button.removeAttribute("aria-disabled");
+    });
+  }
+
   limit(limits) {
     for (const control of this.spec.controls) {
       if (control.options) continue;
@@ -483,6 +494,7 @@ class Card {
     // What stands beside the present state has the same axes, which may have become longer or shorter.
     for (const pin of this.pins) if (frame.kept[pin.number]) pin.show(this.beside.get(pin.number), frame.kept[pin.number]);
     this.limit(frame.limits);
+    this.relieve(frame.pressed);
     this.reading(this.read);
     this.refit(); // which asks for a frame; a page that is not seen gets none
     if (document.hidden) this.draw();

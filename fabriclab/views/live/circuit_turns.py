@@ -50,6 +50,7 @@ _RECEIVERS = (218.0, 258.0)
 _MATRIX = 322.0  # left end
 _STRIP = (318.0, 336.0)  # top and foot of the bar of times
 _SPAN = (40.0, 540.0)  # left and right end of the bar of times
+_TICK_ROOM = 12.0  # half of the name of a tick [px]
 _SIDES = (56.0, 250.0)  # of the curves, whose names are to the right of them
 _NAME_ROW = 15.0  # least distance between two names of curves
 _CURVES = (62.0, 330.0)
@@ -411,7 +412,7 @@ def strip_layers(here: Turning) -> dict[str, Layer]:
             to_x(times),
             foot + 15,
             [plain(units.format_time(float(time))) for time in times],
-            align=1.0,
+            align=np.where(to_x(times) > _SPAN[1] - _TICK_ROOM, 2.0, 1.0),  # within the strip
             colour=COLOUR["soft"],
         ),
     }

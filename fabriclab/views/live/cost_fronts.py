@@ -319,10 +319,9 @@ def network_layers(here: Offered) -> dict[str, Layer]:
             halo=1.0,
         ),
         "sides": texts(
-            np.array([_X_ENDS[1] - 4, _X_ENDS[1] - 4]),
-            _Y_ENDS[1] + np.array([14.0, 30.0]),
-            [text("live.cost_front.above"), text("live.cost_front.below")],
-            align=2.0,
+            _X_ENDS[0] + 6,
+            [_Y_ENDS[0] - 10],
+            [text("live.cost_front.sides")],
             size=11.0,
             halo=1.0,
             colour=COLOUR["soft"],

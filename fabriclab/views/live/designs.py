@@ -17,13 +17,13 @@ from fabriclab.views.designs import (
     design_layers,
     drawing_of,
     has_figures,
+    located_words,
     mapped_design,
     mark_of,
     part_columns,
     requirement_name,
     room_words,
     shape_words,
-    verdict_words,
 )
 from fabriclab.views.live.widget import Choice, Control, Live, Table, live_view
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, heading, lines, texts
@@ -140,7 +140,7 @@ def judged_scene(judged: Judged, requirement: str) -> Scene:
     verdict = judged.verdict(requirement)
     mapped = mapped_design(judged.design)
     drawing = drawing_of(mapped.plan, _WIDTH)
-    said = verdict_words(verdict)
+    said = located_words(mapped, verdict)
     shape = shape_words(mapped.plan)
     states = ", ".join(state_words(each) for each in judged.verdicts)
     return Scene(

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +36,7 @@ _BESIDE = ((0, -13), (11, -9), (-11, -9), (13, 0), (-13, 0), (11, 10), (-11, 10)
 _BELOW = (11, 10)  # first for a design on the front, whose line comes from above
 _FURTHER = 1.4  # is the letter of the chosen design, whose dot is larger
 _NEAR = (11.0, 10.0)  # two letters, or a letter and a dot, closer than this would meet
+_NEAR_LINE = 10.0  # from the middle of a letter to a dashed line, at least [px]
 _SEEN = 0.0005  # the least difference that is not 0.0 % in words
 _ONE_SPOT = 4.0  # dots that are closer share a label
 # Strips of the figures of the chosen design.
@@ -421,6 +423,13 @@ def reading_lines(x: float, y: float) -> Layer:
     return lines(paths, width=1.0, dash=1.0, colour=COLOUR["ink"])
 
 
+def on_reading(place: tuple[float, float], x: float, y: float) -> bool:
+    """Return whether a letter at a place [px] would lie on a line from a design at x, y [px] to an axis."""
+    across = abs(place[1] - y) < _NEAR_LINE and place[0] < x
+    down = abs(place[0] - x) < _NEAR_LINE and place[1] > y
+    return across or down
+
+
 def notes_of(shown: Gallery) -> list[str]:
     """Return what a reader is told of each design."""
     notes = []
@@ -484,13 +493,16 @@ def letter_layer(shown: Gallery, chosen: int, x: Floats, y: Floats) -> Layer:
     for number in order:
         places = (_BELOW, *_BESIDE) if shown.on_front[number] else _BESIDE
         further = _FURTHER if number == chosen else 1.0
-        for right, down in places:
+        at = (0.0, 0.0)
+        # A place on a dashed line of the chosen one is taken only where there is no other.
+        for may_cross, (right, down) in product((False, True), places):
             at = (float(x[number]) + further * right, float(y[number]) + further * down)
             meets = [
                 abs(at[0] - other[0]) < _NEAR[0] and abs(at[1] - other[1]) < _NEAR[1]
                 for other in taken
             ]
-            is_free[number] = not any(meets)
+            crosses = number != chosen and on_reading(at, float(x[chosen]), float(y[chosen]))
+            is_free[number] = not any(meets) and (may_cross or not crosses)
             if is_free[number]:
                 break
         label_x[number], label_y[number] = at

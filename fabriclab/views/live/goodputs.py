@@ -51,7 +51,7 @@ _BAR = (300.0, 326.0)  # top and foot of the bar of time
 _KEY = 352.0  # height of its legend
 _SIDES = (62.0, 290.0)  # the last tick, 131,072, has room for half of itself beyond the end
 _SIDE_CURVES = (54.0, 316.0)
-_KEYS = (EDGE, 140.0, 274.0, 432.0)  # left ends of its entries
+_KEYS = (EDGE, 146.0, 280.0, 442.0)  # left ends of its entries
 
 
 @dataclass(frozen=True, eq=False)
@@ -365,7 +365,6 @@ def bar_layers(here: State, ends: tuple[float, float]) -> dict[str, Layer]:
             key + 18,
             _KEY,
             [f"{name} {word}" for name, word in zip(names, words, strict=True)],
-            size=11.0,
             colour=COLOUR["soft"],
         ),
     }

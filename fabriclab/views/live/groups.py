@@ -157,7 +157,7 @@ def finding(whole: Groups, now: Shift, groups: int, routing: str) -> str:
         "ends": counted(whole.size, "gpu"),
         "distance": groups,
         "routing": routing_name(routing),
-        "part": 100 * now.part,
+        "part": share_words(now.part),
         "times": now.part / whole.shift(groups, "minimal").part,
         "used": used,
         "idle": int(out.sum()) - used,
@@ -229,7 +229,7 @@ def curve_panel(whole: Groups, now: Shift, groups: int, routing: str) -> Scene:
     for name, part in whole.curves.items():
         called = routing_name(name)
         names += [text("live.distance.point", routing=called, distance=int(k)) for k in here]
-        notes += [f"{100 * share:.3g} %" for share in part]
+        notes += [share_words(share) for share in part.tolist()]
     layers["points"] = Layer(
         "dots",
         {
@@ -258,7 +258,7 @@ def curve_panel(whole: Groups, now: Shift, groups: int, routing: str) -> Scene:
     curve = whole.curves.get(routing, np.full(last, now.part))
     near = curve[max(groups - 2, 0) : groups + 1]
     low = float(near.mean()) > now.part + 1e-9 and now.part > 0.15 * top
-    words = f"{100 * now.part:.3g} %"
+    words = share_words(now.part)
     if routing not in whole.curves:  # this point has no curve that bears its name
         words = f"{routing_name(routing)}: {words}"
     layers["value"] = texts(
@@ -287,6 +287,11 @@ def share_ticks(top: float) -> Floats:
     if round(top * 5) % 2:
         return np.linspace(0, top, 4)
     return np.linspace(0, top, 5 if top > 0.5 else 3)
+
+
+def share_words(share: float) -> str:
+    """Return a share with three digits, zeros too, as all shares of a picture have them: 41.0 %, 3.12 %, 100 %."""
+    return f"{100 * share:#.3g}".rstrip(".") + " %"
 
 
 def _in_percent(share: float) -> str:

@@ -61,6 +61,7 @@ _QUEUE = (330.0, 566.0)  # between the store of the inputs and the port
 _CELL = 16.0  # longest packet inside the switch
 _HEADER_WIDTH = 6.0  # of a packet that was cut: wider than its scale
 _CORNER = (3.0, 8.0)  # least and greatest, cut off a marked packet
+_CORNER_PART = 0.35  # of the width of the packet
 _LETTER = 13.0  # least width of a packet in which its letter fits
 _ROOMY = 16.0  # and of a part of one on a cable, where it has room on both sides
 _BAR_GAP = 3.0  # between the bars of a pause
@@ -355,15 +356,10 @@ def device_layers(run: Crossing, lanes: Lanes, now: float, answer: str) -> dict[
             colour=COLOUR["soft"],
         ),
         "received": texts(
-            receivers_at + _RECEIVER + 8,
-            ports,
+            receivers_at + 2,
+            ports + half + 10,
             received_words(run, now),
-            colour=COLOUR["soft"],
-        ),
-        "received name": texts(
-            receivers_at + _RECEIVER + 8,
-            ports[:1] - half - 6,
-            [text("live.inside_switch.received")],
+            size=11.0,
             colour=COLOUR["soft"],
         ),
         "queue names": texts(
@@ -420,7 +416,7 @@ def received_words(run: Crossing, now: float) -> list[str]:
     for flow, letter in enumerate(LETTERS):
         n = np.unique(journeys.number[has_come & (journeys.flow == flow)]).size
         words[PORTS[flow]].append(f"{letter} {n}")
-    return ["  ".join(parts) for parts in words]
+    return [text("live.inside_switch.arrived", flows=", ".join(parts)) for parts in words]
 
 
 def queue_words(run: Crossing, now: float) -> list[str]:
@@ -494,13 +490,15 @@ def packet_layers(run: Crossing, lanes: Lanes, now: float) -> dict[str, Layer]:
             ink=COLOUR["paper"],
             glide=True,
         )
-    leaving = parts["leaving"]
-    right = leaving.x + leaving.w
-    top = leaving.y - _BOX / 2
     corners = []
-    cut = np.minimum((leaving.w - _LETTER) / 2, _CORNER[1])  # beside the letter
-    for j in np.flatnonzero(is_marked & (cut >= _CORNER[0])):
-        corners.append(np.array([[right[j] - cut[j], top[j] - 1], [right[j] + 1, top[j] + cut[j]]]))
+    for part in ("inside", "leaving"):
+        place = parts[part]
+        right = place.x + place.w
+        top = place.y - _BOX / 2
+        cut = np.minimum(_CORNER_PART * place.w, _CORNER[1])  # above the letter
+        for j in np.flatnonzero(is_marked & (cut >= _CORNER[0])):
+            ends = [[right[j] - cut[j], top[j] - 1], [right[j] + 1, top[j] + cut[j]]]
+            corners.append(np.array(ends))
     layers["corners"] = lines(corners, width=3.0, colour=COLOUR["paper"])
     layers["seen"] = seen_layer(run, parts, now)
     return layers

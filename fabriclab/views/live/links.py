@@ -577,8 +577,8 @@ def hybrid(hosts: str = "fibre", spine: str = "all", servers: int = 4) -> Live:
     """
     arguments = {"hosts": hosts, "spine": spine, "servers": servers}
     controls: dict[str, Control] = {
-        "hosts": Choice(tuple(_ALLOWED)),
-        "spine": Choice(_OF_SPINE),
+        "hosts": Choice(tuple(_ALLOWED), names=tuple(map(allowed_name, _ALLOWED))),
+        "spine": Choice(_OF_SPINE, names=tuple(map(allowed_name, _OF_SPINE))),
         "servers": Choice(_SERVERS_PER_RACK),
     }
     case = catalog.case()
@@ -613,7 +613,7 @@ def hybrid_scene(
     bill = bills[hosts, spine][here]
     others = {}
     for choice, power in watts.items():
-        if choice != (hosts, spine):
+        if choice not in ((hosts, spine), ("fibre", "fibre")):  # all fibre is the dotted line
             others[media_in_words(*choice)] = power / 1e3
     all_fibre = np.full(per_rack.size, case.optics_power / 1e3)  # [kW], the same for any rack
 
@@ -663,7 +663,12 @@ def with_cables(laid: Fabric, which: Flags) -> Fabric:
 
 def media_in_words(hosts: str, spine: str) -> str:
     """Return which media are allowed to NICs and between switches."""
-    return text("live.hybrid.media", hosts=hosts, spine=spine)
+    return text("live.hybrid.media", hosts=allowed_name(hosts), spine=allowed_name(spine))
+
+
+def allowed_name(allowed: str) -> str:
+    """Return what a choice of media is called."""
+    return text("live.hybrid.all") if allowed == "all" else allowed
 
 
 def counts_in_words(cables: CablesByMedium) -> str:

@@ -43,13 +43,17 @@ _MOST_FOR_CURVE = (
 _CURVE_HEIGHT = 300.0  # of the panel with that curve at most [px]
 _CURVE_POINTS = 17  # numbers of failures on that curve
 _ALMOST = 0.999  # of the fullest link: as full
+_OVERLAP = (
+    0.6  # of neighbouring areas: where they only touch, the paper shows through between them [px]
+)
 _CUT_LINE = 2.6  # width of a line of the cut [px]
 _FAMILIES_WIDTH = 216.0  # of the panel that compares families [px]
 _FAMILIES_TOP = 46.0  # of the first row [px]
 _FAMILY_ROW = 72.0  # greatest height of a row [px]
-_FAMILY_RIGHT = 86.0  # where their names end [px]
-_FAMILY_BAR = 36.0  # length of the longest bar [px]
-_SHARE_LEFT = _FAMILY_RIGHT + 6  # where the bars begin [px]
+_FAMILY_LEFT = 12.0  # where their names and their bars begin [px]
+_FAMILY_BAR = 100.0  # length of the longest bar [px]
+_BAR_THICK = 10.0  # [px]
+_NAME_ABOVE, _BAR_BELOW = 8.0, 6.0  # middles of name and bar, from that of the row [px]
 _DIAMETER_RIGHT = _FAMILIES_WIDTH - 4  # where the diameters end [px]
 _SOLID = (560.0, 390.0)  # width and height of the picture of a torus [px]
 _SOLID_ROOM = (536.0, 366.0)  # room for its chips and their cables [px]
@@ -184,11 +188,11 @@ def families_panel(families: tuple[str, ...], family: str, size: int, height: fl
     diameter_title = text("live.explorer.diameter")
     layers = {
         "families": family_names(rows),
-        "share title": texts(_SHARE_LEFT, [22.0], [share_title], size=11.0, colour=COLOUR["soft"]),
+        "share title": texts(_FAMILY_LEFT, [22.0], [share_title], colour=COLOUR["soft"]),
         "share bars": share_bars(rows, rates, parts, share_title),
         "share numbers": share_numbers(rows, rates),
         "diameter title": texts(
-            _DIAMETER_RIGHT, [22.0], [diameter_title], align=2.0, size=11.0, colour=COLOUR["soft"]
+            _DIAMETER_RIGHT, [22.0], [diameter_title], align=2.0, colour=COLOUR["soft"]
         ),
         "diameter numbers": diameter_numbers(rows, diameters),
     }
@@ -231,15 +235,9 @@ def family_rows(families: tuple[str, ...], family: str, height: float) -> Family
 
 
 def family_names(rows: FamilyRows) -> Layer:
-    """Return the name of each family, to the left of its bar."""
+    """Return the name of each family, above its bar."""
     return texts(
-        _FAMILY_RIGHT,
-        rows.middle,
-        rows.names,
-        align=2.0,
-        bold=rows.bold,
-        colour=rows.ink,
-        size=11.0,
+        _FAMILY_LEFT, rows.middle - _NAME_ABOVE, rows.names, bold=rows.bold, colour=rows.ink
     )
 
 
@@ -257,12 +255,11 @@ def share_bars(rows: FamilyRows, rates: Floats, parts: list[float], title: str) 
         text("live.explorer.bar", rate=units.format_rate(rate), share=f"{100 * part:.3g}")
         for rate, part in zip(rates.tolist(), parts, strict=True)
     ]
-    thickness = min(0.6 * rows.pitch, 20.0)  # [px]
     return boxes(
-        _SHARE_LEFT,
-        rows.top + (rows.pitch - thickness) / 2,
+        _FAMILY_LEFT,
+        rows.middle + _BAR_BELOW - _BAR_THICK / 2,
         share_lengths(rates),
-        thickness,
+        _BAR_THICK,
         colour=np.where(rows.is_now, COLOUR["ink"], COLOUR["hair"]),
         round=2.0,
         glide=True,
@@ -274,12 +271,11 @@ def share_bars(rows: FamilyRows, rates: Floats, parts: list[float], title: str) 
 def share_numbers(rows: FamilyRows, rates: Floats) -> Layer:
     """Return the rate of an endpoint of each family behind its bar."""
     return texts(
-        _SHARE_LEFT + share_lengths(rates) + 5,
-        rows.middle,
+        _FAMILY_LEFT + share_lengths(rates) + 6,
+        rows.middle + _BAR_BELOW,
         [units.format_rate(rate) for rate in rates.tolist()],
         bold=rows.bold,
         colour=rows.ink,
-        size=11.0,
     )
 
 
@@ -287,12 +283,11 @@ def diameter_numbers(rows: FamilyRows, diameters: list[int]) -> Layer:
     """Return the diameter of each family at the right edge."""
     return texts(
         _DIAMETER_RIGHT,
-        rows.middle,
+        rows.middle + _BAR_BELOW,
         [f"{diameter:.3g}" for diameter in diameters],
         align=2.0,
         bold=rows.bold,
         colour=rows.ink,
-        size=11.0,
     )
 
 
@@ -991,7 +986,7 @@ def cut_scene(
     is_full = bound >= np.sort(own)[-size:].sum()
     caption = text(
         "live.cut.full" if is_full else "live.cut.said",
-        links=counted(links.size, "link"),
+        cables=counted(links.size, "cable"),
         rate=rate,
         part=100 * rate / own[half].sum(),
         least=bound,
@@ -1078,6 +1073,7 @@ def areas(nodes: Layer, colours: Floats, reach: float) -> Layer:
     which = np.flatnonzero(colours != _BOTH)
     across = apart(x, y, box["w"], reach)
     down = apart(y, x, box["h"], reach)
+    across, down = across + _OVERLAP, down + _OVERLAP
     return boxes(
         box["x"][which] - across,
         box["y"][which] - down,

@@ -31,6 +31,7 @@ _ABOVE_ALL = 36.0
 _BOX = (52.0, 32.0)  # of a switch
 _APART = 5.0  # of a rule from the middle of its cable
 _HEAD = 9.0  # of an arrow
+_LOST = 16.0  # side of the square of lost packets
 _ABOVE_LOOP = 22.0  # from the middle of a loop to its name
 _LABEL = 14.0  # from a box to its rule
 _ROW = 14.0  # of the list of orders
@@ -400,11 +401,13 @@ def switch_layers(
     beside[_SWITCHES.index(_ABOVE)] -= high + 3 * _LABEL + 3
     is_lost = state.kind == "hole"
     end = plan.place[state.path[-1]]
+    # On the box in which packets end: beside it, on a link, a cross would be that of a broken link.
+    corner = np.array([[end[0] + wide / 2, end[1] - high / 2]] if is_lost else []).reshape(-1, 2)
+    square = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1], [-1, -1]]) * _LOST / 2
     crosses = {
-        # Above the box in which packets end: beside it, on a link, a cross would be that of a broken link.
-        "x": np.array([end[0] + wide / 2 - 6] if is_lost else []),
-        "y": np.array([end[1] - high / 2 - 8] if is_lost else []),
-        "size": 5.0,
+        "x": corner[:, 0],
+        "y": corner[:, 1],
+        "size": 4.0,
         "shape": 2.0,
         "colour": COLOUR["lost"],
     }
@@ -439,6 +442,17 @@ def switch_layers(
         ),
         "rule words": texts(x, beside, words, align=1.0, bold=is_new.astype(float), size=13.0),
         "rule ages": texts(x, beside + 15, ages, align=1.0, size=11.0, colour=COLOUR["soft"]),
+        "lost place": boxes(
+            corner[:, 0] - _LOST / 2,
+            corner[:, 1] - _LOST / 2,
+            _LOST,
+            _LOST,
+            colour=COLOUR["paper"],
+            round=1.0,
+        ),
+        "lost square": lines(
+            [square + place for place in corner], width=1.2, dash=4.0, colour=COLOUR["lost"]
+        ),
         "lost": Layer("dots", crosses),
     }
 

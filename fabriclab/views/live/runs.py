@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from fabriclab import units
 from fabriclab.core import Fabric, Flags, Floats, Flows, Result, Timeline
-from fabriclab.look import algorithm
+from fabriclab.look import Algorithm, algorithm
 from fabriclab.texts import text
 from fabriclab.views import rulers, sweeps
 from fabriclab.views.common import common_ends
@@ -48,7 +48,7 @@ _BAR_PART = 0.54  # of the height of its lane
 _MARGIN = 8.0
 _NAME_LETTER = 7.4  # of a name in bold
 _NAMES_ROOM = (60.0, 190.0)  # least and greatest left end of the bars
-_STATE_ROOM = 84.0  # to the right of the bars
+_STATE_ROOM = 144.0  # to the right of the bars
 _MOST_LISTED = 60  # letters of the finding that name the runs before they begin
 _RACE_WIDTH = 590.0
 _SLOWEST_PLAYS = 12_000  # [ms]
@@ -57,6 +57,7 @@ _BEATS = 100  # steps of the slider while the slowest run plays
 # The shares done over time, in px, beside the race.
 _CHART_WIDTH = 320.0
 _CHART_HEIGHT = 236.0
+_LANES_TOP = 26.0  # below the title of the lanes
 _CHART_X = (52.0, 284.0)
 _CHART_Y = (186.0, 40.0)
 _CHART_POINTS = 60
@@ -198,11 +199,12 @@ class Standings:
     """How far each run of a race is at one moment."""
 
     labels: list[str]
+    looks: list[Algorithm]  # of each run
     ends: Floats  # (R,) time of each run [s]
     shares: Floats  # (R,) fraction of the steps of a run that is done, 0..1
     n_steps: list[int]  # of each run
     steps: list[str]  # "12 / 30": steps that have ended, and all steps
-    states: list[str]  # "40.0 %", or "done at 36.1 us"
+    states: list[str]  # "40.0 %", or "done after 36.1 us"
     top: Floats  # (R,) upper edge of the bar [px]
     left: float  # left end of all bars [px]
     high: float  # height of a bar [px]
@@ -220,12 +222,12 @@ class Standings:
     @property
     def hues(self) -> Floats:
         """Colour of each run, by its algorithm, (R,)."""
-        return np.array([algorithm(label).colour for label in self.labels])
+        return np.array([look.colour for look in self.looks])
 
     @property
     def shapes(self) -> Floats:
         """Shape of the mark of each run, by its algorithm, (R,)."""
-        return np.array([algorithm(label).shape for label in self.labels])
+        return np.array([look.shape for look in self.looks])
 
     @property
     def is_done(self) -> Flags:
@@ -251,7 +253,8 @@ def race(runs: Mapping[str, Any], *, seconds: float | None = None, log: bool = F
     Parameters
     ----------
     runs : mapping of label to simulation
-        The runs by name, as `fabriclab.simulate` returns them. A name that contains an algorithm's gets its colour.
+        The runs by name, as `fabriclab.simulate` returns them. A name that contains an algorithm's gets the
+        colour of the one that ran.
     seconds : float, optional
         Time to show first; by default the beginning. [s]
     log : bool
@@ -312,6 +315,7 @@ def race_scene(runs: Mapping[str, Any], course: Course, seconds: float) -> Scene
     """Return a picture of a race after ``seconds``: a lane for each run, and the shares done over the whole time."""
     standings = standings_at(runs, seconds)
     layers = {
+        "title": heading(16.0, text("live.race.lanes")),
         "way": track_layer(standings),
         "bars": bar_layer(standings),
         "names": name_layer(standings),
@@ -407,12 +411,14 @@ def standings_at(runs: Mapping[str, Any], seconds: float) -> Standings:
         steps.append(f"{ended:,} / {total:,}")
         states.append(state)
     least, most = _ROW_HEIGHT
-    row = float(np.clip((_CHART_HEIGHT - 2 * _MARGIN) / len(runs), least, most))
+    room = _CHART_HEIGHT - _LANES_TOP
+    row = float(np.clip(room / len(runs), least, most))
     high = _BAR_PART * row
-    first = max(0.0, (_CHART_HEIGHT - row * len(runs)) / 2) + (row - high) / 2
+    first = _LANES_TOP + max(0.0, (room - row * len(runs)) / 2) + (row - high) / 2
     longest = max(len(label) for label in runs)
     return Standings(
         labels=list(runs),
+        looks=[look_of(label, run) for label, run in runs.items()],
         ends=np.array([float(run.time) for run in runs.values()]),
         shares=np.array(shares),
         n_steps=n_steps,
@@ -422,6 +428,12 @@ def standings_at(runs: Mapping[str, Any], seconds: float) -> Standings:
         left=float(np.clip(_NAME_LETTER * longest + 34, *_NAMES_ROOM)),
         high=high,
     )
+
+
+def look_of(label: str, run: Any) -> Algorithm:
+    """Return the look of a run whose label names an algorithm: "tree" may be a double tree or a binomial one."""
+    named = algorithm(label)
+    return named if named == algorithm("") else algorithm(run.schedule.algorithm)
 
 
 def share_done(timeline: Timeline, seconds: float) -> float:
@@ -475,15 +487,11 @@ def mark_layer(standings: Standings) -> Layer:
 
 
 def state_layer(standings: Standings) -> Layer:
-    """Return how far each run is, or its time in bold, to the right of its lane."""
+    """Return how far each run is, or in bold after which time it was done, to the right of its lane."""
     left = standings.left + standings.width + _MARGIN
     done = standings.is_done
-    words = [
-        units.format_time(end) if is_done else state
-        for end, is_done, state in zip(standings.ends, done, standings.states, strict=True)
-    ]
     colour = np.where(done, COLOUR["ink"], COLOUR["soft"])
-    return texts(left, standings.middle, words, bold=done * 1.0, colour=colour)
+    return texts(left, standings.middle, standings.states, bold=done * 1.0, colour=colour)
 
 
 def ahead_layer(standings: Standings, seconds: float) -> Layer:

@@ -220,7 +220,8 @@ class Clock:
 def press(view: Live, clock: Clock) -> Scene:
     """Cordon the link that is chosen, in the latest minute that was seen."""
     values = view.values
-    if not game_of(values["seed"], values["cordons"]).is_over:
+    game = game_of(values["seed"], values["cordons"])
+    if not game.is_over and values["link"] not in cordoned_from(game, MINUTES):
         word = f"{clock.latest}:{values['link']}"
         view.set(cordons=f"{values['cordons']} {word}".strip())
     return view.scene
@@ -244,6 +245,7 @@ def game_scene(counter: str, minute: int, link: int, seed: int, cordons: str) ->
         _HEIGHT,
         alt=f"{said} {setting_words(game, counter, link)}",
         hint=text("live.sick_link.hint"),
+        pressed=pressed_words(game, link),
         width=_WIDTH,
         side=list_scene(game, counter, minute, link),
     )
@@ -269,6 +271,15 @@ def game_words(game: Game, minute: int) -> str:
         used=len(game.cordons),
         clicks=CLICKS,
     )
+
+
+def pressed_words(game: Game, link: int) -> dict[str, str]:
+    """Return what the button says once there is nothing left to cordon: the link is out, or the game is over."""
+    is_out = link in cordoned_from(game, MINUTES)
+    if not is_out and not game.is_over:
+        return {}
+    word = text("live.sick_link.is_out" if is_out else "live.sick_link.over")
+    return {text("live.sick_link.cordon"): word}
 
 
 def setting_words(game: Game, counter: str, link: int) -> str:
@@ -343,11 +354,11 @@ def shown(values: Floats) -> Floats:
 
 
 def count_name(value: float) -> str:
-    """Return the name of a tick, short enough for the margin: 100, 10 k, 1 M, 10 G."""
-    for factor, letter in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+    """Return the name of a tick, short enough for the margin: 100, 1,000, 100,000, 1 M, 10 G."""
+    for factor, letter in ((1e9, " G"), (1e6, " M")):
         if value >= factor:
             return f"{value / factor:.0f}{letter}"
-    return f"{value:.0f}"
+    return f"{value:,.0f}"
 
 
 def last_minute(minute: int) -> float:

@@ -13,7 +13,7 @@ from fabriclab.training import DOUBLED, Step, StepTimeline, scaling, step_timeli
 from fabriclab.views.asides import WIDTH, Curve, Spot, curve_panel
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, heading, lines, texts
-from fabriclab.views.timelines import hues_of, named_samples, timeline_scene
+from fabriclab.views.timelines import hues_of, legend_end, named_samples, timeline_scene
 from fabriclab.workload import layouts, models
 
 _NOTHING = "nothing"
@@ -24,9 +24,7 @@ _TOP = 44.0  # of the first row [px]
 _NAME = 112.0  # room for the name of a row [px]
 _NUMBER = 62.0  # room for its number [px]
 _BAR = 16.0  # height of a bar [px]
-_LEGEND = 540.0  # room for the legend [px]
-_SAMPLE = 42.0  # of a legend: a box and the room beside it [px]
-_LETTER = 6.6  # width of a letter of the legend [px]
+_LEGEND = 560.0  # room for the legend [px]
 _LEAST_SHARE = 0.05  # of a step, in percent: a smaller one would read 0.0 %
 
 # Columns of the table of a step: the kinds of bars, as `fabriclab.training.timeline.NAMES` has them, that each adds up.
@@ -141,15 +139,14 @@ def _lane_name(stages: int, lane: int) -> str:
 def _legend(flows: Flows) -> dict[str, Layer]:
     """Return a sample for each kind of bar; where room is short, those that take least time are left out."""
     time = np.bincount(flows.label, flows.lag, len(flows.labels))  # (K,) [s]
-    left = _LEGEND
-    kept = []
-    for kind in np.argsort(-time, kind="stable"):
-        left -= _SAMPLE + _LETTER * len(flows.labels[kind])
-        if left < 0:
+    order = np.argsort(-time, kind="stable").tolist()
+    hues = hues_of(flows.labels)
+    for n in range(len(order), 0, -1):
+        kept = sorted(order[:n])
+        drawn = named_samples([flows.labels[kind] for kind in kept], hues[kept])
+        if legend_end(drawn) <= _LEGEND:
             break
-        kept.append(int(kind))
-    kept.sort()
-    return named_samples([flows.labels[kind] for kind in kept], hues_of(flows.labels)[kept])
+    return drawn
 
 
 def _sentence(step: Step, changed: Step, twice: str) -> str:

@@ -73,6 +73,7 @@ _STRIP_GAP = 24.0
 _AXIS = 34.0  # room for ticks below strips
 _MAGNIFIED = 10  # times
 _BEFORE = 1 / 3  # part of what is magnified that lies before the end of the backward pass
+_THIN = 2.5  # a bar without an edge of its own, beside another of its kind
 _TICK = 0.5  # a time axis ends at a multiple of this [s]
 
 
@@ -495,13 +496,14 @@ def overlap_scene(job: Case, priority: bool | str, bucket: float, start: float, 
         n=counted(buckets, "bucket"),
         size=job.dp_gradients / buckets,
         way=spoken(way),
-        took=total,
+        took=seconds_words(total),
         hidden=hidden / total,
         over=text(f"live.overlap.under_{'both' if schedules[0] else 'backward'}"),
-        waits=exposed,
+        waits=seconds_words(exposed),
     )
     if priority == "both":
-        both = text("live.overlap.both", waits=exposed, less=strips[1].exposed)
+        less = seconds_words(strips[1].exposed)
+        both = text("live.overlap.both", waits=seconds_words(exposed), less=less)
         said = f"{both} {said}"
     layers, height = strip_layers(strips)
     side = overlap_panel(job, strips, buckets, start * 1e-6, way, height)
@@ -515,6 +517,12 @@ def overlap_scene(job: Case, priority: bool | str, bucket: float, start: float, 
         side=side,
         hint=text("live.overlap.hint"),
     )
+
+
+def seconds_words(time: float) -> str:
+    """Return a time in seconds with at most three decimals, so that all of a picture have one unit."""
+    digits = 3 if time < 1 else 2 if time < 10 else 1
+    return f"{time:.{digits}f} s"
 
 
 def strip_table(strips: list[Strip]) -> Table:
@@ -563,7 +571,7 @@ def strip_layers(strips: list[Strip]) -> tuple[dict[str, Layer], float]:
 def time_layers(
     span: tuple[float, float], top: float, bottom: float, prefix: str
 ) -> dict[str, Layer]:
-    """Return the ticks of a time axis of one or more strips."""
+    """Return the ticks of a time axis of one or more strips, all in seconds."""
     if prefix:
         ticks = np.asarray(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]).tick_values(*span))
         ticks = ticks[(ticks >= span[0]) & (ticks <= span[1])]
@@ -650,7 +658,7 @@ def length_layer(
     waits = strip.waits()
     if not len(waits):
         return {}
-    words = text("live.overlap.waits", time=strip.exposed)
+    words = text("live.overlap.waits", time=seconds_words(strip.exposed))
     half = 3.6 * len(words)
     x = float(strip_x(whole, waits[np.argmax(np.ptp(waits, axis=1))]).mean())
     sides = strip_x(whole, part)
@@ -677,6 +685,11 @@ def strip_bars(
     shown = np.flatnonzero(end > begin) if span[0] else np.arange(strip.flows.n_flows)
     left = strip_x(span, begin[shown])
     wide = strip_x(span, end[shown]) - left
+    first, after = joined_bars(strip.flows.label[shown], left, left + wide)
+    end[shown[first]] = end[shown[after - 1]]
+    wide = (left + wide)[after - 1] - left[first]
+    left = left[first]
+    shown = shown[first]
     below = lane * strip.reduces[shown]
     kinds = [strip.flows.labels[kind] for kind in strip.flows.label[shown]]
     colours = np.array([timelines.hue(kind) for kind in strip.flows.labels])
@@ -692,6 +705,18 @@ def strip_bars(
             for a, b in zip(begin[shown].tolist(), end[shown].tolist(), strict=True)
         ]
     return boxes(left, top + 2 + below, np.maximum(wide, 0.5), lane - 4, **fields)
+
+
+def joined_bars(label: Ints, left: Floats, right: Floats) -> tuple[Ints, Ints]:
+    """Return the first bar of each one that is drawn, and the bar after its last.
+
+    Bars [px] that follow each other and are too thin for an edge are drawn as one: their edges would make stripes that
+    say nothing.
+    """
+    thin = right - left < _THIN
+    follows = (label[1:] == label[:-1]) & thin[1:] & thin[:-1] & (np.abs(left[1:] - right[:-1]) < 1)
+    first = np.flatnonzero(np.concatenate([[True], ~follows]))
+    return first, np.append(first[1:], label.size)
 
 
 def overlap_panel(
@@ -728,7 +753,7 @@ def overlap_panel(
 
 def spot_words(strips: list[Strip]) -> list[str]:
     """Return what is written beside the present state of each strip: its mark, if there are two, time and name."""
-    times = [f"{strip.exposed:.3f} s" for strip in strips]
+    times = [seconds_words(strip.exposed) for strip in strips]
     if len(strips) == 1:
         return times
     names = [text("live.overlap.short_barrier"), text("live.overlap.short_priority")]

@@ -386,6 +386,7 @@ class Live(LiveModel):
             "panels": _sizes_of(scene),
             "kept": {name: _sizes_of(beside) for name, beside in self._beside.items()},
             "limits": dict(scene.limits),
+            "pressed": dict(scene.pressed),
             "wrong": scene.wrong,
             "moves": scene.moves and moved,
             "counted": scene.table is not None,
