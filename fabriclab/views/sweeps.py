@@ -72,7 +72,7 @@ _NEAR = (-18.0, -26.0, 18.0, 26.0)  # from a marked point to the middle of its n
 # error of the first.
 _MUCH_FARTHER, _FAR_OFF = 4.0, 2.0
 # From a marked point to the middle of its value [px], the best first; and half the height of the value.
-_VALUE_AT = (-15.0, 15.0, -12.0, 12.0, -9.0, 9.0, -20.0, 20.0, -25.0, 25.0, 0.0)
+_VALUE_AT: tuple[float, ...] = (-15.0, 15.0, -12.0, 12.0, -9.0, 9.0, -20.0, 20.0, -25.0, 25.0, 0.0)
 _VALUE_AT += (-35.0, 35.0, -45.0, 45.0, -55.0, 55.0)
 _VALUE_HALF = 8.0
 _VALUE_BESIDE = 26.0  # a value farther from its point has a line to it [px]

@@ -870,12 +870,12 @@ def failures_scene(
     Beside a small fabric stands the bandwidth that is left after each number of failures of this draw, a ``curve``.
     """
     candidates = parts[what]
-    drawn = np.random.default_rng(seed).permutation(len(candidates))[:count]
-    damaged = operations.fail(fabric, what, [candidates[i] for i in drawn])
+    failed = np.random.default_rng(seed).permutation(len(candidates))[:count]
+    damaged = operations.fail(fabric, what, [candidates[i] for i in failed])
     report = operations.report(fabric, damaged)
     caption = text(
         "live.failures.said",
-        n=drawn.size,
+        n=failed.size,
         what=counted(len(candidates), what),
         part=100 * report.bandwidth,
         cut=counted(report.cut_off.size, "rank"),

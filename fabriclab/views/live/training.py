@@ -707,7 +707,7 @@ def strip_bars(
     return boxes(left, top + 2 + below, np.maximum(wide, 0.5), lane - 4, **fields)
 
 
-def joined_bars(label: Ints, left: Floats, right: Floats) -> tuple[Ints, Ints]:
+def joined_bars(label: NDArray[np.int32], left: Floats, right: Floats) -> tuple[Ints, Ints]:
     """Return the first bar of each one that is drawn, and the bar after its last.
 
     Bars [px] that follow each other and are too thin for an edge are drawn as one: their edges would make stripes that
