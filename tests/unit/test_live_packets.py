@@ -137,12 +137,12 @@ def test_no_packet_is_without_its_letter_where_more_of_it_is_seen(answer):
         has_rest = (wide > 0).sum(axis=0) > 1
         assert np.all((wide == 0) | (wide >= 12) | ~has_rest)
         corners = layers["corners"].fields
-        left = corners["x"][::2]
-        leaving = layers["leaving"].fields
-        for x in left:  # a corner leaves the letter in the middle free
-            right = leaving["x"] + leaving["w"]
-            of = np.flatnonzero((leaving["x"] < x) & (right > x) & (leaving["w"] > 0))
-            assert any(x >= leaving["x"][j] + leaving["w"][j] / 2 + 6 for j in of)
+        begins = [layers[part].fields["x"] for part in ("inside", "leaving")]
+        wide = [layers[part].fields["w"] for part in ("inside", "leaving")]
+        begin, wide = np.concatenate(begins), np.concatenate(wide)
+        for x in corners["x"][::2]:  # a corner cuts a third of a packet off, above its letter
+            cut = begin + wide - x
+            assert any((cut > 0) & (cut <= 0.36 * wide) & (cut <= 8.1))
 
 
 # load balancing -----------------------------------------------------------------------------------

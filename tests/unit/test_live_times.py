@@ -179,7 +179,7 @@ def test_two_schedules_share_one_axis_and_their_waiting_can_be_compared():
     first, second = (scene.layers[f"{i} waits"].fields["w"].sum() for i in (0, 1))
     strips = [training.strip_of(case(), 80, 14e-6, "ring", each) for each in (False, True)]
     ends = scene.layers["x ticks"].fields
-    assert (ends["texts"][0], ends["texts"][-1]) == ("0 ms", "1.5 s")
+    assert (ends["texts"][0], ends["texts"][-1]) == ("0 s", "1.5 s")
     scale = (ends["x"][-1] - ends["x"][0]) / 1.5  # px/s, the same for both
     assert first == pytest.approx(strips[0].exposed * scale, abs=0.1)
     assert second == pytest.approx(strips[1].exposed * scale, abs=1.5)  # thin bars stay visible

@@ -24,6 +24,7 @@ from fabriclab.views.scene import COLOUR, Layer, boxes, lines
 WIDE, HIGH = 614.0, 388.0  # of the picture without its side panel [px]
 _MARGIN = 6.0  # [px]
 _POINTS = 49  # of a curve
+_APART_ENOUGH = 0.01  # two neighbours on a path are farther apart [px]
 
 # Boxes, in px: the fewer, the larger.
 _SIZES = {8: (96.0, 66.0), 12: (84.0, 58.0), 16: (62.0, 50.0)}
@@ -741,7 +742,10 @@ def outside(path: Floats, cards: Cards, pair: Pair) -> Floats:
         parts.insert(0, on_frame(path[first - 1], path[first], cards, pair)[None])
     if last + 1 < len(path):
         parts.append(on_frame(path[last + 1], path[last], cards, pair)[None])
-    return np.concatenate(parts)
+    whole = np.concatenate(parts)
+    # A point of the path may lie on the frame already. Without a way between both, an arrow would have no direction.
+    moves = np.hypot(*np.diff(whole, axis=0).T) > _APART_ENOUGH
+    return whole[np.concatenate([[True], moves])]
 
 
 def is_inside(points: Floats, cards: Cards, card: int) -> Flags:
