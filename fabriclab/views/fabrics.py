@@ -47,7 +47,8 @@ _LINE = 15.0  # distance between two lines of text [px]
 _LETTER = 7.2  # width of a letter; letters in a box are narrower: [px]
 _BOX_LETTER = 6.6  # [px]
 _LEGEND = 30.0  # height of the scale of loads [px]
-_SWITCH_TIERS = ("leaf", "spine", "core")  # kinds of nodes that are named alike
+# Kinds of nodes that are named alike: the tiers of a network, and of boxes of GPUs on a PCIe fabric.
+_SWITCH_TIERS = ("leaf", "spine", "core", "apa", "draco", "root")
 _MOST_PLATES = 16  # lines with a count, which more of them would hide
 _PLATE, _PLATE_AT = 15.0, 0.3  # height of a count [px], and where on its line it stands, from below
 _MANY_LINES = 16  # so many lines in use between two rows can have their full width

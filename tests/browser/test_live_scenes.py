@@ -395,7 +395,7 @@ def test_halves_are_told_apart_and_a_full_fat_tree_says_why_all_cuts_are_alike()
     told = sentence("live.cut.full").fullmatch(view.scene.said)
     halves = text("live.cut.halves", order=view.values["order"], first=2)
     assert view.scene.alt.endswith(halves)
-    assert view.scene.table["cut"].sum() == 8 and figures(told["links"]) == ["8"]
+    assert view.scene.table["cut"].sum() == 8 and figures(told["cables"]) == ["8"]
     assert all(
         sentence("live.cut.full").fullmatch(view.set(first=i, order=order).scene.said)
         for i in (0, 5)
@@ -403,7 +403,7 @@ def test_halves_are_told_apart_and_a_full_fat_tree_says_why_all_cuts_are_alike()
     )
     thin = live.cut(topologies.build("leaf_spine", hosts=24, radix=16, oversubscription=3))
     told = sentence("live.cut.said", rate=200e9, part=100 / 3).search(thin.scene.said)
-    assert figures(told["links"]) == ["4"]
+    assert figures(told["cables"]) == ["4"]
     assert thin.scene.table["cut"].sum() == 4
     assert sentence("live.cut.said", part=100).search(thin.set(order="shuffled").scene.said)
     names = [text(f"live.cut.{key}") for key in ("one", "other", "both")]
@@ -617,18 +617,14 @@ def test_cables_round_a_row_say_what_they_join():
     assert after[0] == {
         "CPU–CPU": "1 × 6 GB/s",
         "PCIe–CPU": "4 × 15.8 GB/s",
-        "PCIe–NIC": "4 × 15.8 GB/s",
-        "GPU–PCIe": "8 × 15.8 GB/s",
-        "GPU–GPU": "16 × 25–50 GB/s",
     }
-    assert after[1]["PCIe–NIC"] == after[1]["PCIe–CPU"] == after[1]["GPU–PCIe"] == "8 × 63 GB/s"
+    assert after[1]["PCIe–CPU"] == "8 × 63 GB/s"
+    # Between rows that are next to each other the place says it.
+    assert not {"PCIe–NIC", "GPU–PCIe", "GPU–GPU"} & {*after[0], *after[1]}
     plain = live.fabric(SERVED["1 on rails"]).scene.layers["margins"].fields
     assert not any("–" in text.partition(" x ")[0] for text in plain["texts"])
     two = live.fabric(SERVED["two layers of NVLink"]).scene.layers["margins"]
-    assert (
-        any(text.startswith("NVSwitch–") for text in two.fields["texts"])
-        and ends_of(two)[1].max() <= 700
-    )
+    assert ends_of(two)[1].max() <= 700
 
 
 def test_many_cables_within_the_lowest_row_have_more_room():

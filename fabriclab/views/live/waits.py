@@ -250,7 +250,7 @@ def tiers_scene(traffic: MemoryTraffic, weights: str, cache: str, optimiser: str
         part=100 * step / traffic.step_time,
     )
     more = text(
-        "live.tiers.more",
+        "live.tiers.hint",
         rate=1 / token,
         n=_SEQUENCES,
         held=np.sum(traffic.sizes * (rates > traffic.copy_rate)),
