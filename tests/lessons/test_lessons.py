@@ -75,7 +75,6 @@ import itertools
 import os
 import shutil
 import statistics
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -85,6 +84,7 @@ from fabriclab.course.checks.predictions import predictions
 from support import lesson_findings as findings
 from support import lesson_gates as gates
 from support.lesson_runs import FILES, committed, earlier, folder, run, timed_run
+from support.makes import make
 from support.sampling import sampled
 
 __all__ = ["folder"]
@@ -118,13 +118,8 @@ def test_make_copies_lessons_and_loses_nothing_of_a_learner(root, tmp_path):
     progress[0].write_text("begun beside the lessons")
 
     def copies():
-        done = subprocess.run(
-            ["make", "--no-print-directory", "copies"],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        done = make("copies", folder=tmp_path)
+        assert done.returncode == 0, done.stderr
         files = sorted(path for path in work.iterdir() if path.suffix == ".ipynb")
         return done.stdout, {path.name: path.read_text() for path in files}
 

@@ -17,6 +17,7 @@ import fabriclab as fl
 from fabriclab.__main__ import main
 from fabriclab.training import layout_search
 from support import ROOT
+from support.makes import make
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 PAGES += [*sorted((ROOT / "docs").glob("*.md")), ROOT / "notebooks" / "index.ipynb"]
@@ -185,9 +186,7 @@ def test_every_target_of_make_that_a_page_names_exists():
     )
     settings = {name for pair in settings for name in pair}
     for target, *options in sorted(named):
-        done = subprocess.run(
-            ["make", "--dry-run", target, *options], cwd=ROOT, capture_output=True, text=True
-        )
+        done = make("--dry-run", target, *options, folder=ROOT)
         assert done.returncode == 0, f"make {target}: {done.stderr}"
         for option in options:
             assert option.split("=")[0] in settings, f"make {target} {option}: no such setting"

@@ -544,6 +544,12 @@ WRONG_B = {
     "next chunk not sent/the same again": but(
         "ex4-b", ("        self.next[slot] += self.slots\n", "")
     ),
+    # Packets breed, and yet no timer is to blame.
+    "next chunk not sent/twice": but(
+        "ex4-b",
+        ("        self.next[slot] += self.slots\n", ""),
+        ("        return self.packet(slot)\n", "        return 2 * self.packet(slot)\n"),
+    ),
     "total not set": but(
         "ex4-b", ("            self.total = self.sums.ravel()\n", "            pass\n")
     ),

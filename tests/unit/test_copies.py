@@ -3,12 +3,12 @@
 import json
 import os
 import shutil
-import subprocess
 import sys
 
 import pytest
 
 from support import ROOT
+from support.makes import make
 
 pytestmark = pytest.mark.skipif(
     sys.platform == "win32" or not shutil.which("make"), reason="needs make"
@@ -37,8 +37,7 @@ def home(course, tmp_path):
 
 def pull(course, home):
     """Bring the lessons as a hub does, and return what was said."""
-    command = ["make", "-s", "-C", course, "copies", f"WORK={home}/notebooks"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = make("-s", "copies", f"WORK={home}/notebooks", folder=course)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -109,7 +109,9 @@ def _explained(crew: Crew, kind: str, run: SwitchRun, *, calm: bool) -> Explanat
 
     ladder = None
     raised = run.problem is not None and run.problem.problem == "raised"
-    if fault in ("wrong", "hangs", "outside") or raised:
+    # Where nobody sets a timer and yet nothing ends, a search for an end would try everything in vain.
+    unending = run.endless and not run.timers
+    if (fault in ("wrong", "hangs", "outside") or raised) and not unending:
         ladder = _shortest_ladder(crew, run, calm=calm, hangs=fault == "hangs")
     if ladder:
         mistake = ladder.mistake()
@@ -121,7 +123,7 @@ def _explained(crew: Crew, kind: str, run: SwitchRun, *, calm: bool) -> Explanat
         said += run.last_seen()
         if fault == "hangs" and run.longest_timer >= PATIENCE:
             mistake = "timer too long"
-        if fault == "hangs" and run.endless and not run.timers:
+        if unending:
             mistake = "next chunk not sent"
     elif fault == "wrong" and run.unheard and not mistake:
         mistake = "total set too early"
