@@ -120,7 +120,8 @@ def test_what_waits_in_an_overlap_is_drawn_as_long_as_the_waiting():
         scale = (ends.max() - bars["x"].min()) / table["finish [s]"].max()
         drawn = scene.layers["0 waits"].fields
         assert drawn["w"].sum() == pytest.approx(expected * scale, abs=1.5)
-        assert drawn["x"][0] == pytest.approx(ends[kind == "backward"].max(), abs=0.01)
+        backward = table["finish [s]"][kind == "backward"].max()
+        assert drawn["x"][0] == pytest.approx(bars["x"].min() + backward * scale, abs=0.05)
         assert f"{expected:.3f}" in scene.layers["0 length"].fields["texts"][0]
         again = scene.layers["part 0 waits"].fields
         seen = min(expected * scale * 10, (536 - 112) * 2 / 3)

@@ -498,7 +498,7 @@ def overlap_scene(job: Case, priority: bool | str, bucket: float, start: float, 
         way=spoken(way),
         took=seconds_words(total),
         hidden=hidden / total,
-        over=text(f"live.overlap.under_{'both' if schedules[0] else 'backward'}"),
+        over=text("live.overlap.under_both" if schedules[0] else "live.overlap.under_backward"),
         waits=seconds_words(exposed),
     )
     if priority == "both":

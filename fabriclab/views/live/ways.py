@@ -123,8 +123,8 @@ def paths(
     """
     kind = end_kind(fabric)
     ends = [
-        Slider(0, fabric.n_ranks - 1, label=text(f"live.paths.{end}", kind=kind))
-        for end in ("from", "to")
+        Slider(0, fabric.n_ranks - 1, label=text(key, kind=kind))
+        for key in ("live.paths.from", "live.paths.to")
     ]
     arguments = {
         "fabric": fabric,
