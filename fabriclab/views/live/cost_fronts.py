@@ -318,14 +318,6 @@ def network_layers(here: Offered) -> dict[str, Layer]:
             bold=1.0,
             halo=1.0,
         ),
-        "sides": texts(
-            _X_ENDS[0] + 6,
-            [_Y_ENDS[0] - 10],
-            [text("live.cost_front.sides")],
-            size=11.0,
-            halo=1.0,
-            colour=COLOUR["soft"],
-        ),
     }
 
 
