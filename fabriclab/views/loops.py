@@ -62,7 +62,7 @@ def looped(scene: Scene, placed: Placed, loop: Sequence[int], solid: Solid | Non
         drawn = _flat(scene.layers, placed, links)
     else:
         drawn = _in_solid(placed, links, solid)
-    hidden = ("case", "scale", "idle", "ends")
+    hidden = ("case", "scale", "scale name", "idle", "ends")
     layers = {name: layer for name, layer in scene.layers.items() if name not in hidden}
     over = {"nodes": layers.pop("nodes"), "words": layers.pop("words", texts(0.0, 0.0, []))}
     numbers = drawn.pop("loop numbers")

@@ -240,6 +240,7 @@ def key(
         labels.append((at + 19, y + 6, name, 0))
     return {
         "scale": boxes(x[:-1], y, 14.0, 12.0, colour=np.array(seen_colours)),
+        "scale name": texts_at(),
         "ends": texts_at(*labels),
     }
 

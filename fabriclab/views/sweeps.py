@@ -1229,15 +1229,16 @@ def _beyond_words(whole: Sequence[Series], area: PlotArea, most: float, labels: 
 
 
 def sign_words(series: Sequence[Series], area: PlotArea) -> dict[str, Layer]:
-    """Return what it means that an error lies above or below the line at 0, where that side has room for it."""
+    """Return what it means that an error lies above or below the line at 0, where no curve runs through it."""
     zero = float(area.to_y(0.0))
     drawn = drawn_points(series, area)
     words = []
     for key, y in (("sweep.too_high", zero - 11), ("sweep.too_low", zero + 11)):
         name = text(key)
         width = len(name) * _LETTER
-        if area.top + 6 < y < area.bottom - 8:
-            words.append((_freest(area, width, y, drawn), y, name, 0))
+        left = _freest(area, width, y, drawn)
+        if area.top + 6 < y < area.bottom - 8 and not crowding(left, y, width, drawn):
+            words.append((left, y, name, 0))
     layer = texts_at(*words)
     return {"signs": Layer("texts", {**layer.fields, "colour": COLOUR["soft"], "halo": 1.0})}
 

@@ -55,6 +55,7 @@ _STATES_HEIGHT = 300.0
 _NEEDS_WIDTH = 400.0
 _NEEDS_TOP = 44.0
 _NEEDS_ROW = 40.0
+_REFUSED_LIFT = 0.2  # how much higher the way of a refused transition is
 _LOOP = 24.0  # height of a step from a state to itself, lower than all other steps [px]
 _REASON_LETTERS = 56  # in a line
 _CURVE = 24  # points of a curve
@@ -184,6 +185,9 @@ def queue_pair_scene(kind: str, now: str, to: str) -> Scene:
     possible = [change_path(*pair) for pair in possible_changes(kind) if pair != (now, to)]
     heads = [arrow_head(path) for path in possible]
     is_refused = bool(change.refusal)
+    if is_refused:  # clear of the way back, which the device does accept
+        above = asked[:, 1] - _STATE_TOP[0]
+        asked[:, 1] += _REFUSED_LIFT * np.minimum(above, 0.0)
     form = FORM["failed" if is_refused else "plain"]
     layers = {
         "possible": lines([*possible, *heads], width=1.4, colour=COLOUR["edge"]),

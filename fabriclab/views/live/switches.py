@@ -880,6 +880,7 @@ def tenant_key(asked: str, y: float) -> dict[str, Layer]:
         for i, job in enumerate(asked)
     ]
     return {
+        "scale name": texts_at(),
         "scale": lines(
             samples,
             width=2.6,
