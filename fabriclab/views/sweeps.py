@@ -411,18 +411,21 @@ def set_apart(series: Sequence[Series], area: PlotArea) -> list[Series]:
 
     aside = {i: np.zeros(len(path)) for i, path in places.items()}
     for column in columns:
-        here: list[tuple[float, int, int]] = []  # height, series, point
+        here: list[tuple[float, float, int, int]] = []  # top and foot of its spread, series, point
         for i, path in places.items():
-            beside = np.flatnonzero(path[:, 0].round() == column).tolist()
-            here += [(float(path[k, 1]), i, k) for k in beside]
-        together: list[list[tuple[float, int, int]]] = []
-        for dot in sorted(here):
-            if together and dot[0] - together[-1][-1][0] < 2 * _DOT:
-                together[-1].append(dot)
-            else:
-                together.append([dot])
+            spread_at = area.to_y(series[i].points[2:])  # NaN where there is none
+            for k in np.flatnonzero(path[:, 0].round() == column).tolist():
+                reach = [float(path[k, 1]), *spread_at[:, k].tolist()]
+                here.append((float(np.nanmin(reach)), float(np.nanmax(reach)), i, k))
+        together: list[list[tuple[int, int]]] = []
+        foot = -np.inf  # of the dots and spreads so far
+        for top, end, i, k in sorted(here):
+            if top - foot >= 2 * _DOT:
+                together.append([])
+            together[-1].append((i, k))
+            foot = max(foot, end)
         for dots in together:
-            for number, (_, i, k) in enumerate(sorted(dots, key=lambda dot: dot[1])):
+            for number, (i, k) in enumerate(sorted(dots)):
                 aside[i][k] = 2 * _DOT * (number - (len(dots) - 1) / 2)
     return [one._replace(aside=aside[i]) if i in aside else one for i, one in enumerate(series)]
 

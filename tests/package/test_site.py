@@ -511,19 +511,16 @@ def test_what_a_tap_reads_stays_in_sight_with_the_controls_while_a_finger_scroll
     card = opened.locator("[data-view] .fl-live")
     assert card.bounding_box()["height"] > 500
     touch = context.new_cdp_session(opened)
-    for _ in range(3):
-        for kind, y in (
-            ("touchStart", 300),
-            ("touchMove", 280),
-            ("touchMove", 230),
-            ("touchEnd", 0),
-        ):
-            points = [{"x": 200, "y": y}] if y else []
-            touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
-        opened.wait_for_timeout(100)
-        box = card.bounding_box()
-        if box["y"] < 0 and box["y"] + box["height"] > 500:
-            break
+    # A finger that lets go while it moves lets the page run on, as far as its last moments say, and these depend on
+    # how busy the machine is. This one rests before it lets go, and then the page stands.
+    for kind, y in (("touchStart", 300), ("touchMove", 280), ("touchMove", 230), ("touchEnd", 0)):
+        if kind == "touchEnd":
+            opened.wait_for_function("scrollY > 20")
+            opened.wait_for_timeout(200)
+        points = [{"x": 200, "y": y}] if y else []
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    opened.wait_for_timeout(100)
+    box = card.bounding_box()
     assert box["y"] < 0 and box["y"] + box["height"] > 500, (
         "the card is not where this test needs it"
     )
