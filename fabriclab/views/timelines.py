@@ -374,7 +374,7 @@ def axis_layers(t: Timeline, bottom: float, room: Room) -> dict[str, Layer]:
 
     span_left = room.left + unit * places[2 * repeated + 1]
     span_right = room.left + unit * places[2 * repeated + 2]
-    counts = [f"× {t.repeat[group]:,}" for group in repeated]
+    counts = [text("timeline.further", n=int(t.repeat[group]) - 1) for group in repeated]
     spans = boxes(
         span_left,
         _TOP - 4,
@@ -402,7 +402,7 @@ def turn_layer(t: Timeline, now: float, room: Room) -> Layer:
         begun, period, n = (float(a[group]) for a in (t.group_start, t.period, t.repeat))
         left, right = across(t, np.array([begun, begun + period]), room).tolist()
         turn = int((now - begun) / period) + 1 if begun <= now < begun + period * n else 1
-        name = text("timeline.drawn", turn=turn, n=int(n))
+        name = text("timeline.drawn", turn=turn, n=int(n), start=begun + period * (turn - 1))
         if _NAME_LETTER * len(name) < right - left:
             middle.append((left + right) / 2)
             words.append(name)

@@ -526,7 +526,7 @@ def test_what_some_gpus_of_a_server_get():
     said = text("live.server.said", n=5, server="8 × MI300X", rate=256e9)
     assert view.scene.said == f"{said} {text('live.server.own', used=4, all=7)}"
     over = sentence("live.server.said", n=5).pattern + " " + re.escape(text("live.server.cpu"))
-    over += " " + sentence("live.server.rings", n=2).pattern
+    over += " " + sentence("live.server.both_ways").pattern
     assert re.fullmatch(over, view.set(server="dgx1v").scene.said)
     assert view.set(gpus=6).scene.said.endswith(text("live.server.own", used=4, all=6))
     said = [live.server("pcie_8gpu", n, servers=("pcie_8gpu",)).scene.said for n in (4, 5)]

@@ -704,10 +704,14 @@ def test_flows_of_repeated_steps_run_at_every_time():
         turn = int(np.mod(time, 7 * t.period[0]) / t.period[0]) + 1  # a group is repeated 7 times
         assert waits or text("timeline.turn", turn=turn, n=7) in said, at
         first, second = view.scene.layers["turns"].fields["texts"]
-        here, other = (second, first) if time >= 7 * t.period[0] else (first, second)
-        assert here == text("timeline.drawn", turn=turn, n=7)
-        assert other == text("timeline.drawn", turn=1, n=7)
-    assert view.scene.layers["repeats"].fields["texts"] == ["× 7", "× 7"]
+        here, other = (1, 0) if time >= 7 * t.period[0] else (0, 1)
+        begun = t.group_start.copy()
+        begun[here] += (turn - 1) * t.period[here]
+        turns = {here: turn, other: 1}
+        for group, drawn in enumerate([first, second]):
+            words = text("timeline.drawn", turn=turns[group], n=7, start=begun[group])
+            assert drawn == words, at
+    assert view.scene.layers["repeats"].fields["texts"] == ["6 more", "6 more"]
 
 
 def test_a_press_takes_the_values_that_stand_on_the_page():

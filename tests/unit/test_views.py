@@ -408,7 +408,7 @@ def test_only_the_spread_that_is_drawn_is_in_the_table():
 def test_repetitions_are_drawn_once():
     drawn = scene_of(*ring_run()).layers
     grey, ticks = drawn["repeats"].fields, drawn["x ticks"].fields
-    assert grey["texts"] == ["× 127", "× 127"]
+    assert grey["texts"] == ["126 more", "126 more"]
     spans = np.stack([grey["x"], grey["x"] + grey["w"]], axis=1)
     # from the end of the first one on
     assert np.allclose(spans, ticks["x"][1:].reshape(2, 2), atol=1e-2)

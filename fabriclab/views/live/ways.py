@@ -1181,6 +1181,14 @@ def server(server: str = "mi300x", gpus: int = 2, *, servers: tuple[str, ...] = 
     return live_view("server", arguments, scene, controls)
 
 
+def rings_in_words(found: Rings) -> str:
+    """Return how many rings of one rate there are, and whether two of them are one ring in both directions."""
+    n, each = found.rates.size, float(found.rates[0])
+    if n == 2 and np.array_equal(found.orders[1][1:], found.orders[0][:0:-1]):
+        return text("live.server.both_ways", each=each)
+    return text("live.server.rings", n=n, each=each)
+
+
 def server_scene(server: str, gpus: int) -> Scene:
     """Return a picture of a server with the load of the best rings over its first GPUs."""
     fabric = topologies.build(server)
@@ -1188,7 +1196,7 @@ def server_scene(server: str, gpus: int) -> Scene:
     caption = text("live.server.said", n=gpus, server=server_name(server), rate=found.rate)
     caption += " " + limit_of_rings(fabric, found)
     if found.outside and found.rates.size > 1 and np.ptp(found.rates) == 0:
-        caption += " " + text("live.server.rings", n=found.rates.size, each=float(found.rates[0]))
+        caption += " " + rings_in_words(found)
     drawn = scene_of(fabric, np.minimum(found.load, 1.0), said=caption)
     names = spoken_names(fabric)
     idle = {names[node] for node in fabric.endpoint[gpus:].tolist()}
