@@ -138,7 +138,9 @@ def notebook() -> str:
     about = {"kernelspec": kernel, "language_info": {"name": "python"}}
     return (
         json.dumps(
-            {"cells": cells, "metadata": about, "nbformat": 4, "nbformat_minor": 5}, indent=1
+            {"cells": cells, "metadata": about, "nbformat": 4, "nbformat_minor": 5},
+            ensure_ascii=False,
+            indent=1,
         )
         + "\n"
     )

@@ -342,4 +342,4 @@ def linked(lesson):
         )
     for cell, source in zip(prose, made, strict=True):
         cell["source"] = source.splitlines(keepends=True)
-    return json.dumps(nb, indent=1) + "\n"
+    return json.dumps(nb, ensure_ascii=False, indent=1) + "\n"

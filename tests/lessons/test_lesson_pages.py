@@ -448,3 +448,10 @@ def test_a_lesson_and_the_page_say_the_same(id):
 def test_a_row_that_is_not_there_is_refused_with_the_nearest(id):
     with pytest.raises(ValueError, match=text("errata.table")):
         fl.errata(id)
+
+
+def test_notebooks_are_written_as_jupyterlab_writes_them():
+    """Or the first edit of a cell would change every line with a µ in it."""
+    for path in [*BOOKS.glob("*.ipynb"), *(ROOT / "solutions").glob("*.ipynb")]:
+        kept = path.read_text(encoding="utf-8")
+        assert kept == json.dumps(json.loads(kept), ensure_ascii=False, indent=1) + "\n", path.name

@@ -873,7 +873,7 @@ def cable_bars(fabric: Fabric, links: Ints, flows: Floats, height: float, *, is_
         words.append((left, foot + 34.0, text("live.placement.even", n=mean), 0))
     labels = texts_at(*words)
     bar_x = left + step * np.arange(links.size)
-    tall = np.maximum(unit * flows, 1.0)
+    tall = np.where(flows > 0, np.maximum(unit * flows, 1.0), 0.0)
     bars = boxes(
         bar_x,
         foot - tall,
