@@ -311,8 +311,8 @@ def network_layers(here: Offered) -> dict[str, Layer]:
             },
         ),
         "two names": texts(
-            np.array([x[0] - 9, x[1] + 11]),
-            np.array([y[0] + 15, y[1] + 1]),
+            np.array([x[0] - 9, x[1] + 9]),
+            y[:2] + 15,
             [text("live.cost_front.is_now"), text("live.cost_front.is_offer")],
             align=np.array([2.0, 0.0]),
             bold=1.0,

@@ -567,8 +567,11 @@ def packet_width(packets: list[Packet]) -> float:
 
 def loaded_layer(stage: Stage, packets: list[Packet]) -> Layer:
     """Return the links that the last step used."""
-    paths = [stage.places.paths[packet.link] for packet in packets]
-    return lines(paths, width=2.5, colour=stage.hue, alpha=0.6)
+    # Each link once: two lines over each other would be darker than the others.
+    used = dict.fromkeys(packet.link for packet in packets)
+    return lines(
+        [stage.places.paths[link] for link in used], width=2.5, colour=stage.hue, alpha=0.6
+    )
 
 
 def head_layer(stage: Stage, packets: list[Packet]) -> Layer:
