@@ -199,7 +199,8 @@ def work(visit, watch, student, path, solutions, rng, begun):
             visit.memory["after imports"] = memory_of(visit.name)
         visit.cells[cell["id"]] = took
         if cell["id"] in MEASURED:
-            visit.shared.append(MACHINE_SHARED in json.dumps(cell["outputs"]))
+            said = json.dumps(cell["outputs"]).lower()  # a picture says it at the start of a sentence
+            visit.shared.append(MACHINE_SHARED in said)
         time.sleep(rng.uniform(0, 2 * READING))
     student.save(path, book)
     visit.memory[f"after {Path(path).stem}"] = memory_of(visit.name)
