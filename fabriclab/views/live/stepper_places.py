@@ -745,7 +745,7 @@ def outside(path: Floats, cards: Cards, pair: Pair) -> Floats:
     whole = np.concatenate(parts)
     # A point of the path may lie on the frame already. Without a way between both, an arrow would have no direction.
     moves = np.hypot(*np.diff(whole, axis=0).T) > _APART_ENOUGH
-    return whole[np.concatenate([[True], moves])]
+    return np.asarray(whole[np.concatenate([[True], moves])])
 
 
 def is_inside(points: Floats, cards: Cards, card: int) -> Flags:
