@@ -199,7 +199,8 @@ def work(visit, watch, student, path, solutions, rng, begun):
             visit.memory["after imports"] = memory_of(visit.name)
         visit.cells[cell["id"]] = took
         if cell["id"] in MEASURED:
-            said = json.dumps(cell["outputs"]).lower()  # a picture says it at the start of a sentence
+            # A picture says it at the start of a sentence.
+            said = json.dumps(cell["outputs"]).lower()
             visit.shared.append(MACHINE_SHARED in said)
         time.sleep(rng.uniform(0, 2 * READING))
     student.save(path, book)
