@@ -309,7 +309,9 @@ def test_growth_has_the_best_rings_of_the_first_ranks():
 
 def test_wiring_rates_tell_a_mesh_from_a_crossbar_by_its_pair():
     rates = wiring_rates(MESH)
-    assert [round(rate / 1e9) for rate in rates.__dict__.values()] == [64, 64, 448, 2048]
+    found = [rates.pair, rates.pairings, rates.rings, rates.halves]
+    assert [round(rate / 1e9) for rate in found] == [64, 64, 448, 2048]
+    assert rates.worst.rate == rates.pair and len(rates.worst.orders[0]) == 2
     with pytest.raises(ValueError, match="pairings"):
         wiring_rates(MESH, pairings=0)
 
