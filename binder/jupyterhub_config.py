@@ -72,7 +72,7 @@ c.Spawner.environment = {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     # What a cell has freed goes back to the system. By itself glibc keeps up to 64 MiB, and more for each thread. With
-    # 4 MiB instead of 1, a kernel after lesson 31 is anything from 160 to 230 MiB large, with 1 MiB at most 171.
+    # 4 MiB instead of 1, a kernel after lesson 31 is anything from 160 to 230 MiB large, with 1 MiB at most 186.
     "MALLOC_ARENA_MAX": "1",
     "MALLOC_MMAP_THRESHOLD_": str(2**20),
     "MALLOC_TRIM_THRESHOLD_": str(2**20),

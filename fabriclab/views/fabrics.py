@@ -56,10 +56,8 @@ _OF_MANY = 0.56  # of their width have more than these, so that a full one has 2
 # Links between CPUs whose rate is a constant of NCCL. source: NCCL-topo
 _PLANNED_BY_NCCL = ("upi-bdw", "upi-spr", "amd-if")
 _STACK = 0.05  # offset between two boxes of a stack, in units of `Marks`
-_BLOCKS_APART = (
-    14.0,
-    5.0,
-)  # two blocks of words beside the rows, where there is room, and at least [px]
+# Between two blocks of words beside the rows: where there is room, and at least. [px]
+_BLOCKS_APART = (14.0, 5.0)
 _MOST_COLUMNS = 128  # columns of a floor side by side; further ones begin a new band
 _FLOOR_HEIGHT = 420.0  # [px]
 _FLOOR_EDGE = 10.0  # [px]

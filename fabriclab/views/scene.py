@@ -86,9 +86,7 @@ _AREA = 0.18  # how much colour an area below a line has
 _POINT = 0.72  # a pixel of a picture, of which 100 are an inch [pt]
 _BEHIND = 0.55  # of its width a cable in use has that lies furthest behind in a solid
 _SCALE_IDLE = 48.0  # from the sample of an idle link to the end of the scale's name [px]
-_SCALE_NAME = (
-    150.0  # least room left of that sample for the name and the word before the sample [px]
-)
+_SCALE_NAME = 150.0  # least room left of that sample for the name, and for the word before it [px]
 _SCALE_WORDS = 200.0  # what the scale of loads needs more where a line is many cables [px]
 _KEY_LETTER = 7.0  # width of a letter of a legend [px]
 
@@ -615,11 +613,8 @@ def _dots(ax: Any, fields: Mapping[str, Any], order: int) -> None:
         if filled:  # full ones keep apart from what lies behind them
             edge = {"mfc": colour, "mec": paper, "mew": _POINT}
         else:
-            edge = {
-                "mfc": paper,
-                "mec": colour,
-                "mew": 1.5 * _POINT,
-            }  # no line runs through an open one
+            # No line runs through an open one.
+            edge = {"mfc": paper, "mec": colour, "mew": 1.5 * _POINT}
         marker = _SHAPES[int(shape)]
         x, y = fields["x"][members], fields["y"][members]
         if alpha < 1:  # what lies behind a chip of a solid must not shine through

@@ -99,13 +99,7 @@ _NTH, _NTH_FILLED = (0, 1, 4, 3, 2), (4, 1, 3, 2, 0)
 _TURN = ("ink", "soft", "direct")
 _BESIDE = ("direct", "ink", "soft")
 _MARK, _CORE = 4.0, 2.0  # radius of a mark on a line, and of the dot inside a cored one [px]
-_AROUND = (
-    -15.0,
-    15.0,
-    0.0,
-    -28.0,
-    28.0,
-)  # from a named point to the middle of its words, downwards [px]
+_AROUND = (-15.0, 15.0, 0.0, -28.0, 28.0)  # from a point to the middle of its words, downwards [px]
 _WORDS_AS_POINTS = 24  # points that words count as, for those that are placed after them
 _AROUND_DOT = 7.0  # radius of the ring around a named dot [px]
 _DOT, _POINT = 3.8, 5.5  # radius of a dot, and of a marked point of a line [px]
@@ -211,7 +205,7 @@ def sweep(
     ------
     ValueError
         If there is nothing to draw, ``x`` or ``y`` is unknown, ``error`` has no pair to compare, the size of a token is
-        missing, or a value in ``points`` does not fit its axis.
+        missing, or one of the ``points`` does not fit its axis or lies outside.
     """
     y = units.choice(y, "y", ("time", "busbw"))
     x = units.choice(x, "x", ("size", "ranks", "tokens"))
@@ -295,13 +289,9 @@ def series_scene(
     drawn = drawn_points(series, area)
     crossing = first_crossing(series) if cross and cursor is None else None
 
-    labels = label_layers(
-        [one for one in series if one.label not in at_start],
-        area,
-        drawn,
-        _MAIN if missed else _WIDTH,
-    )
     wide = _MAIN if missed else _WIDTH
+    beside = [one for one in series if one.label not in at_start]
+    labels = label_layers(beside, area, drawn, wide)
     named = point_layers(points_of(points or {}, x, y), series, area, drawn, labels["labels"], wide)
     layers = {
         **axes_layers(area, scales, x_name, y_name),
@@ -847,6 +837,10 @@ def point_layers(
                 left = x + dx - align / 2 * wide
                 if (dy or dx) and left > area.left + 2 and left + wide < width - _EDGE:
                     ways.append((x + dx, y + dy, align))
+        if not ways:
+            raise ValueError(
+                f"the point {one.words!r} lies outside of the axes, or its words are too long for the picture"
+            )
         place = min(ways, key=lambda way: crowding(way[0] - way[2] / 2 * wide, way[1], wide, taken))
         best.append(place)
         begin = place[0] - place[2] / 2 * wide

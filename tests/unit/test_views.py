@@ -620,6 +620,8 @@ def test_points_of_the_finding_are_marked_and_ring_the_dots_that_are_there():
     assert order.index("leaders") < order.index("dots")
     with pytest.raises(ValueError, match="points"):
         views.sweep(runs, points={"far": (size, "1 GiB")})
+    with pytest.raises(ValueError, match="the point 'beyond' lies outside of the axes"):
+        views.sweep(runs, points={"beyond": (size, 1e9)})
 
 
 def test_notes_on_a_shared_machine_are_told_once():
