@@ -35,7 +35,6 @@ def book_of(*cells: str) -> nbformat.NotebookNode:
     return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("lesson", CASES)
 def test_lesson_reaches_for_no_network(lesson, tmp_path):
     book = nbformat.read(FOLDER / f"{lesson}.ipynb", as_version=4)
