@@ -171,7 +171,7 @@ def compare(case: Case, cluster: System | None = None) -> list[Comparison]:
     for table in case.measured:
         baseline = _baseline_of(table, case)
         if baseline is not None:
-            found.append(_by_other(table, baseline, f"the earlier run in {baseline.name}"))
+            found.append(_by_other(table, baseline, f"the earlier run “{baseline.name}”"))
         elif cluster is not None and table.collective:
             servers = cluster.servers if given else len(set(table.hosts)) or cluster.servers
             if servers not in models:

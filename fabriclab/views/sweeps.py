@@ -97,9 +97,10 @@ _NTH, _NTH_FILLED = (0, 1, 4, 3, 2), (4, 1, 3, 2, 0)
 # Colours in turn of series without a hue of their own, and of such beside algorithms with one. The hues of traffic and
 # of tenants are not among them, since each stands for its own thing in the whole course.
 _TURN = ("ink", "soft", "direct")
-_BESIDE = ("direct", "ink", "soft")
+_BESIDE = ("direct",)
 _MARK, _CORE = 4.0, 2.0  # radius of a mark on a line, and of the dot inside a cored one [px]
 _AROUND = (-15.0, 15.0, 0.0, -28.0, 28.0)  # from a point to the middle of its words, downwards [px]
+_LINE_BETWEEN = 12  # points that a line between a point and its words counts as
 _WORDS_AS_POINTS = 24  # points that words count as, for those that are placed after them
 _AROUND_DOT = 7.0  # radius of the ring around a named dot [px]
 _DOT, _POINT = 3.8, 5.5  # radius of a dot, and of a marked point of a line [px]
@@ -841,7 +842,12 @@ def point_layers(
             raise ValueError(
                 f"the point {one.words!r} lies outside of the axes, or its words are too long for the picture"
             )
-        place = min(ways, key=lambda way: crowding(way[0] - way[2] / 2 * wide, way[1], wide, taken))
+        costs = [
+            crowding(way[0] - way[2] / 2 * wide, way[1], wide, taken)
+            + _LINE_BETWEEN * lines_between(x, y, way[1], series, area)
+            for way in ways
+        ]
+        place = ways[int(np.argmin(costs))]
         best.append(place)
         begin = place[0] - place[2] / 2 * wide
         row = np.linspace(begin, begin + wide, _WORDS_AS_POINTS)
@@ -869,6 +875,21 @@ def point_layers(
         )
     }
     return PointLayers(below, above)
+
+
+def lines_between(
+    x: float, y: float, height: float, series: Sequence[Series], area: PlotArea
+) -> int:
+    """Return how many lines run between a point and its words at a ``height`` [px], which would name them instead."""
+    low, high = sorted((y, height))
+    count = 0
+    for one in series:
+        if one.dots or one.role == "bound" or one.points.shape[1] < 2:
+            continue
+        path = one.places(area)
+        at = float(np.interp(x, path[:, 0], path[:, 1], np.nan, np.nan))
+        count += low < at < high and abs(at - y) > _LINE
+    return count
 
 
 # Crossings and the cursor -----------------------------------------------------------------------------
@@ -1229,9 +1250,11 @@ def sign_words(series: Sequence[Series], area: PlotArea) -> dict[str, Layer]:
     """Return what it means that an error lies above or below the line at 0, where no curve runs through it."""
     zero = float(area.to_y(0.0))
     drawn = drawn_points(series, area)
+    labels = {one.label for one in series}
+    label = labels.pop() if len(labels) == 1 else text("sweep.models")
     words = []
     for key, y in (("sweep.too_high", zero - 11), ("sweep.too_low", zero + 11)):
-        name = text(key)
+        name = text(key, label=label)
         width = len(name) * _LETTER
         left = _freest(area, width, y, drawn)
         if area.top + 6 < y < area.bottom - 8 and not crowding(left, y, width, drawn):

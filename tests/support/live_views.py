@@ -51,10 +51,10 @@ def rooted(root):
     return HALL, run, f"{said} Each cell is a GPU, its colour the load of its cable."
 
 
-def counted(n):
+def counted(ranks):
     return fl.views.table(
-        {"ranks": np.arange(1, n + 1), "steps": 2 * np.arange(n)},
-        caption=f"A ring of {n} ranks takes {2 * (n - 1)} steps.",
+        {"ranks": np.arange(1, ranks + 1), "steps": 2 * np.arange(ranks)},
+        caption=f"A ring of {ranks} ranks takes {2 * (ranks - 1)} steps.",
     )
 
 
@@ -130,7 +130,7 @@ SMALL = {
 
 HALL_RACE = {
     name: fl.simulate("all_reduce", way, topologies.build("crossbar", hosts=128), "17.6 GB")
-    for name, way in (("root", "one_root"), ("ring", "ring"), ("double tree", "double_tree"))
+    for name, way in (("one root", "one_root"), ("ring", "ring"), ("double tree", "double_tree"))
 }
 
 
@@ -207,7 +207,7 @@ VIEWS = {
         layout="floor",
         root=9,
     ),
-    "table": lambda: live.table(counted, {"n": live.Slider(2, 9)}, "Rings"),
+    "table": lambda: live.table(counted, {"ranks": live.Slider(2, 9)}, "Rings"),
     "race": lambda: live.race(SMALL),
     "hall race": lambda: live.race(HALL_RACE, seconds=9.0),
     "end of race": lambda: live.race(SMALL, seconds=max(run.time for run in SMALL.values())),

@@ -853,7 +853,8 @@ def test_names_after_a_caret_are_excluded_as_a_whole():
 def test_an_earlier_run_with_other_ranks_is_no_baseline():
     same = str(fl.doctor(bench(240), baseline=bench(480)))
     other = str(fl.doctor(bench(240), baseline=bench(480, servers=4)))
-    assert "the earlier run in baseline" in same and "the earlier run in baseline" not in other
+    earlier = "the earlier run “baseline”"
+    assert earlier in same and earlier not in other
 
 
 def test_files_of_one_name_are_told_apart(tmp_path):

@@ -13,6 +13,7 @@ import pytest
 import fabriclab as fl
 from fabriclab import collectives, live, look, registry, topologies
 from fabriclab.course import cards
+from fabriclab.innetwork.compare import HOSTS, compare
 from fabriclab.texts import text
 from fabriclab.views.layout import spoken_names
 from fabriclab.views.live import headrooms, queues, rdma, waits
@@ -964,18 +965,38 @@ def test_a_tenant_without_a_tree_is_told_why():
 
 
 def test_what_pays_follows_loss_and_the_rate_of_hosts():
-    def wins(way, kind, high="", low=""):
-        return text(f"live.pays.{kind}", way=way, low=low, high=high)
+    def wins(way, *kinds):
+        ranges = [text(f"live.pays.{kind}", low=low, high=high) for kind, low, high in kinds]
+        return text("live.pays.wins", way=way, ranges=text("word.and").join(ranges))
 
     view = live.pays()
-    assert wins("low latency", "up_to", "4 KiB") in view.scene.said
-    assert wins("program", "always") in view.scene.said
+    assert wins("low latency", ("up_to", "", "15 KiB")) in view.scene.said
+    assert wins("program", ("always", "", "")) in view.scene.said
     lossy = view.set(loss=0.01).scene.said  # hosts wait for timers, too
-    assert wins("program", "up_to", "2 MiB") in lossy
-    assert wins("streaming", "beyond", low="2 MiB") in lossy
+    assert wins("program", ("up_to", "", "3.8 KiB"), ("range", "12 KiB", "8.9 MiB")) in lossy
+    assert wins("streaming", ("beyond", "2 MiB", "")) in lossy
     slow = view.set(loss=0.0, converts="2 GB/s").scene.said
-    assert wins("program", "always") not in slow
-    assert wins("streaming", "beyond", low="2 MiB") in slow
+    assert wins("program", ("up_to", "", "27 KiB")) in slow
+    assert wins("streaming", ("beyond", "2 MiB", "")) in slow
+
+
+def test_an_algorithm_of_switches_wins_up_to_where_its_line_crosses_that_of_the_hosts():
+    table = live.pays().scene.table
+    cost = {
+        name: compare(topologies.build("leaf_spine", hosts=16, radix=8), size)
+        for name, size in (("before", "15 KiB"), ("after", "16 KiB"))
+    }
+    best = {name: min(of[way].time for way in HOSTS) for name, of in cost.items()}
+    assert cost["before"]["low_latency"].time < best["before"]
+    assert cost["after"]["low_latency"].time > best["after"]
+    assert np.unique(table["size [B]"]).size == 14
+
+
+def test_the_line_of_a_queue_passes_through_its_peak():
+    run = queues.played(queues.Incast(8, "dcqcn", "pause", 4e6, 2**20, fl.case().nic_rate))
+    assert run.curve[1].max() == run.peak > run.queue.max()
+    assert np.all(np.diff(run.curve[0]) > 0)
+    assert np.isin(run.times, run.curve[0]).all()
 
 
 def test_the_medium_is_the_least_of_those_that_reach():
@@ -1190,14 +1211,15 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         ticks = drawn["y ticks"].fields["texts"]
         places = [float(tick != "0") and fl.units.size(tick) for tick in ticks]
         to_y = np.polyfit(places, drawn["y ticks"].fields["y"], 1)
-        assert drawn["queue"].fields["y"][1:] == pytest.approx(
+        # The line has further points, where the queue is longest in each bin.
+        at = drawn["moments"].fields["x"][::2]
+        line = drawn["queue"].fields
+        assert np.interp(at, line["x"], line["y"]) == pytest.approx(
             np.polyval(to_y, table["queue [B]"]), abs=0.6
         )
         times = [fl.units.time(t) for t in drawn["x ticks"].fields["texts"]]
         to_x = np.polyfit(times, drawn["x ticks"].fields["x"], 1)
-        assert drawn["queue"].fields["x"][1:] == pytest.approx(
-            np.polyval(to_x, table["time [s]"]), abs=0.6
-        )
+        assert at == pytest.approx(np.polyval(to_x, table["time [s]"]), abs=0.6)
         marked = table["marked [%]"] > 0
         assert drawn["marked"].fields["h"] == pytest.approx(
             np.maximum(24 * table["marked [%]"][marked] / 100, 2), abs=0.1

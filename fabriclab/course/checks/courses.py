@@ -330,7 +330,10 @@ def _picture(
     """Return the ruler as a picture; the first finding is its headline if the learner has measured something."""
     headline = findings[0] if own else None
     below = findings[1:] if own else findings
-    caption = " ".join([*below, text("ruler.source")])
+    results = [result for result in own.values() if isinstance(result, Result)]
+    has_rounds = any(result.samples is not None for result in results)
+    rounds = [text("ruler.rounds")] if has_rounds else []
+    caption = " ".join([*below, text("ruler.source"), *rounds])
     return fabriclab.views.ruler(own, links, finding=headline, caption=caption)
 
 

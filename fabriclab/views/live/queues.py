@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,6 +90,8 @@ class Run:
         Ends of the bins [s].
     queue : (K + 1,) float64
         Bytes in the queue of the hot port at these times [B].
+    curve : (2, M) float64
+        Times [s] and bytes in the queue [B] that its line is drawn through: these, and the longest queue of each bin.
     marked, paused : (K,) float64
         Share of the packets that were marked in each bin, and of the time of all senders that was paused.
     lost : (K,) int64
@@ -113,6 +116,7 @@ class Run:
 
     times: Floats
     queue: Floats
+    curve: Floats
     marked: Floats
     paused: Floats
     lost: Any
@@ -358,6 +362,7 @@ def _run_of(case: Incast, trace: Any, thresholds: Thresholds, hot: int) -> Run:
     return Run(
         times=times,
         queue=trace.queue[at, 0],
+        curve=_through_peaks(trace.times, trace.queue[:, 0], at, float(trace.peak[hot].max())),
         marked=np.divide(marks, packets, out=np.zeros(marks.size), where=packets > 0),
         paused=np.diff(paused_time, axis=0).mean(axis=1) / long,
         lost=np.diff(trace.queue_drops[at, 0]),
@@ -377,6 +382,18 @@ def _run_of(case: Incast, trace: Any, thresholds: Thresholds, hot: int) -> Run:
         fairness=jain(came),
         end=end,
     )
+
+
+def _through_peaks(times: Floats, queue: Floats, ends: Ints, peak: float) -> Floats:
+    """Return times and lengths of a queue (2, M): at the ``ends`` of bins, and where it is longest in each bin.
+
+    Its ``peak`` may lie between two samples; it takes the place of the largest.
+    """
+    longest = [first + int(queue[first:last].argmax()) for first, last in pairwise(ends.tolist())]
+    drawn = np.union1d(ends, longest)
+    lengths = queue[drawn].astype(np.float64)
+    lengths[lengths.argmax()] = peak
+    return np.stack([times[drawn], lengths])
 
 
 def _smooth_rates(sent: Floats, times: Floats, turn: float) -> Floats:
@@ -540,7 +557,7 @@ def queue_layers(
     """Return a queue as an area under a line, its thresholds as dotted lines, and crosses where packets are lost."""
     highest = top or queue_top(run)
     to_y = log_axis(0, highest, ends[1], ends[0])
-    path = np.stack([to_x(run.times), to_y(run.queue)], axis=1)
+    path = np.stack([to_x(run.curve[0]), to_y(run.curve[1])], axis=1)
     levels = [level for level in (run.low, run.high, run.limit) if level <= highest]
     across = [np.array([[sides[0], to_y(level)], [sides[1], to_y(level)]]) for level in levels]
     lossy = np.flatnonzero(run.lost > 0)
@@ -865,7 +882,7 @@ def column_thresholds(
     y = np.array([place - 8 for place, _ in shown])
     limit = bytes_words(run.limit)
     words = [text(f"live.control_loops.{name}", size=limit) for _, name in shown]
-    curve = densely(np.stack([to_x(run.times), to_y(run.queue)], axis=1)).T  # (2, K)
+    curve = densely(np.stack([to_x(run.curve[0]), to_y(run.curve[1])], axis=1)).T  # (2, K)
     middle = (sides[0] + sides[1]) / 2
     places = ((sides[1], 2.0), (middle, 1.0), (sides[0] + 2, 0.0))  # and how words stand at them
     covered = []

@@ -815,6 +815,7 @@ def copies_scene(
         table=Table(columns),
         layers=copy_layers(drawn, places, copy_paths(sources.fabric, places, path.moves), words),
         height=drawn.height + _COPY_ROW * path.copies + 8,
+        hint=text("live.copies.start"),
     )
 
 

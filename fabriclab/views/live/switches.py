@@ -30,7 +30,7 @@ from fabriclab.views.scene import (
     texts,
     texts_at,
 )
-from fabriclab.views.sweeps import curve, sweep_scene
+from fabriclab.views.sweeps import binary_size, curve, sweep_scene
 
 # Packets by worker and chunk; "-": lost on the way to the switch, "/A": the answer to A is lost.
 _STORIES = {
@@ -911,7 +911,7 @@ def pays(jobs: int = 1, loss: float = 0.0, converts: str = "as fast as it sends"
         # illustrative: fast and slow processors
         "converts": Choice(("as fast as it sends", "10 GB/s", "2 GB/s")),
     }
-    sizes = 8.0 ** np.arange(1.0, 11.0)  # [B]
+    sizes = 4.0 ** np.arange(1.5, 15.0)  # 8 B to 512 MiB [B]
     fabric = topologies.build("leaf_spine", hosts=_HOSTS, radix=8)
     costs = cache(partial(costs_over_sizes, fabric, sizes))  # so that going back takes no time
     scene = partial(pays_scene, sizes, costs)
@@ -957,7 +957,7 @@ def pays_scene(
         seconds = np.array([cost[name].time for cost in found])  # (K,) [s]
         words = name.replace("_", " ")
         if name not in HOSTS:
-            ranges.append(range_in_words(words, sizes[seconds < best], sizes))
+            ranges.append(wins_in_words(words, sizes, best - seconds))
             drawn[text("live.pays.in_switch", way=words)] = seconds
         elif np.any(seconds == best):
             drawn[text(f"live.pays.{name}")] = seconds
@@ -977,21 +977,38 @@ def best_of_hosts(costs: list[Costs]) -> Floats:
     return np.array([min(cost[name].time for name in HOSTS) for cost in costs])
 
 
-def range_in_words(name: str, faster: Floats, every: Floats) -> str:
-    """Return in words the smallest and the largest size [B] at which an algorithm in the network is faster than hosts.
+def wins_in_words(name: str, sizes: Floats, ahead: Floats) -> str:
+    """Return in words at which sizes [B] an algorithm in the network is faster than hosts.
 
-    ``faster`` are the sizes among ``every`` at which it is; there may be none.
+    ``ahead`` is by how much it is at each size [s], NaN where its time is not known.
     """
-    if not faster.size:
-        return text("live.pays.never", way=name, low="", high="")
-    from_first, to_last = faster[0] == every[0], faster[-1] == every[-1]
-    kind = "range"
-    if from_first and to_last:
-        kind = "always"
-    elif from_first:
-        kind = "up_to"
-    elif to_last:
-        kind = "beyond"
-    low = units.format_size(faster[0])
-    high = units.format_size(faster[-1])
-    return text(f"live.pays.{kind}", way=name, low=low, high=high)
+    wins = ahead > 0
+    first, last = 0, sizes.size - 1
+    starts = np.flatnonzero(wins & ~np.insert(wins[:-1], 0, False)).tolist()
+    stops = np.flatnonzero(wins & ~np.append(wins[1:], False)).tolist()
+    ranges = []
+    for start, stop in zip(starts, stops, strict=True):
+        kind = "range"
+        if start == first and stop == last:
+            kind = "always"
+        elif start == first:
+            kind = "up_to"
+        elif stop == last:
+            kind = "beyond"
+        low = _tie_in_words(sizes, ahead, start, start - 1) if start > first else ""
+        high = _tie_in_words(sizes, ahead, stop, stop + 1) if stop < last else ""
+        ranges.append(text(f"live.pays.{kind}", low=low, high=high))
+    if not ranges:
+        ranges.append(text("live.pays.never"))
+    return text("live.pays.wins", way=name, ranges=text("word.and").join(ranges))
+
+
+def _tie_in_words(sizes: Floats, ahead: Floats, inside: int, outside: int) -> str:
+    """Return the size at which two algorithms take equally long, between two neighbours of ``sizes`` [B].
+
+    Between these, times grow evenly with the size. If no time is known ``outside``, it is the size ``inside``.
+    """
+    if np.isnan(ahead[outside]):
+        return units.format_size(sizes[inside])
+    share = ahead[inside] / (ahead[inside] - ahead[outside])
+    return binary_size(float(sizes[inside] + share * (sizes[outside] - sizes[inside])))
