@@ -328,6 +328,14 @@ def against_words(verdict: designs.Verdict) -> str:
     return text("plan.against", reached=reached, asked=asked)
 
 
+def answer_words(verdict: designs.Verdict) -> str:
+    """Return in short what a verdict without figures says, such as "no such switch is sold"; nothing if not judged."""
+    if verdict.passed is None or has_figures(verdict):
+        return ""
+    key = f"plan.{'met' if verdict.passed else 'refused'}_{verdict.requirement}"
+    return text(key) if key in keys(key) else ""
+
+
 def verdict_words(verdict: designs.Verdict) -> str:
     """Return which requirement holds or fails, by how much, and then where to look."""
     name = requirement_name(verdict.requirement)
@@ -372,9 +380,24 @@ def located_words(mapped: Mapped, verdict: designs.Verdict) -> str:
     for box in ends[ends >= 0].tolist() if 0 < links.size <= _MOST_LOCATED else []:
         name = plan.names[box]
         if plan.pod[box] >= 0 and not plan.pods_are_racks and "." in name:
-            where = text("plan.in_pod", name=name, n=plan.pod[box])
+            where = _in_pod(plan, box)
             words = re.sub(rf"{re.escape(name)}(?![\d.]*\d)", where, words, count=1)
     return words
+
+
+def _in_pod(plan: Plan, box: int) -> str:
+    """Return the name of a switch with its pod: "leaf 0 of pod 1", if one of its two numbers counts the pods."""
+    alike = [
+        (name.rpartition(" ")[2].split("."), pod)
+        for name, kind, pod in zip(plan.names, plan.kinds, plan.pod.tolist(), strict=True)
+        if kind == plan.kinds[box]
+    ]
+    kind, _, numbers = plan.names[box].rpartition(" ")
+    for place in (0, 1):
+        if all(len(own) == 2 and own[place] == str(pod) for own, pod in alike):
+            rest = f"{kind} {numbers.split('.')[1 - place]}"
+            return text("plan.of_pod", name=rest, n=plan.pod[box])
+    return text("plan.in_pod", name=plan.names[box], n=plan.pod[box])
 
 
 def shape_words(plan: Plan) -> str:

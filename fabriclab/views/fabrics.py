@@ -46,6 +46,8 @@ _HALF = 12.0  # greatest half height of a box [px]
 _LINE = 15.0  # distance between two lines of text [px]
 _LETTER = 7.2  # width of a letter; letters in a box are narrower: [px]
 _BOX_LETTER = 6.6  # [px]
+_FREE = 4.2  # beside a number in its box, on both sides together [px]
+_DIGIT = 7.7  # width of a digit of the widest font [px]
 _LEGEND = 30.0  # height of the scale of loads [px]
 # Kinds of nodes that are named alike: the tiers of a network, and of boxes of GPUs on a PCIe fabric.
 _SWITCH_TIERS = ("leaf", "spine", "core", "apa", "draco", "root")
@@ -322,8 +324,9 @@ def _node_layer(placed: Placed, canvas: Canvas, colour: str, open: int | None) -
     elif colour == "rail":
         colours = coloured(m.rail, colours)
 
-    left = canvas.across(m.x - m.width / 2)
-    right = canvas.across(m.x + m.width / 2)
+    half = _half_widths(m, canvas)
+    left = canvas.across(m.x) - half
+    right = canvas.across(m.x) + half
     ids = [placed.fabric.kinds[kind] for kind in placed.fabric.kind[m.first]]
     return boxes(
         left,
@@ -338,6 +341,19 @@ def _node_layer(placed: Placed, canvas: Canvas, colour: str, open: int | None) -
         pick="open" if m.folded else None,
         picks=_picks(m, open),
     )
+
+
+def _half_widths(m: Marks, canvas: Canvas) -> Floats:
+    """Return half the width of each box, (M,) [px]; a little more where numbers of its row need it and have room."""
+    half = canvas.unit * m.width / 2
+    for row in np.unique(m.row) if not m.folded else []:
+        here = m.row == row
+        numbers = [len(layout.number_in(m.names[i])) for i in np.flatnonzero(here).tolist()]
+        needed = (_DIGIT * max(numbers) + _FREE) / 2
+        apart = float(canvas.unit * np.diff(np.sort(m.x[here])).min(initial=np.inf))
+        if 2 * needed <= apart - _FREE / 2:
+            half[here] = np.maximum(half[here], needed)
+    return np.asarray(half)
 
 
 def _box_texts(m: Marks, ids: Sequence[str], room: Floats) -> list[str]:

@@ -50,10 +50,7 @@ _BETWEEN = (
 )  # between two rows, if there are one, two or more rows of switches [px]
 _LETTER = 7.2  # width of a letter [px]
 _NUMBER = 8.6  # room for a digit in a box [px]
-_EVEN, _SAME = (
-    0.4,
-    1e-6,
-)  # opacity of cells of one load, and the difference up to which loads are one
+_SAME = 1e-6  # difference up to which loads of cells are one
 _RIGHT = 72.0  # room for the number of cables [px]
 
 
@@ -445,7 +442,11 @@ def _cell_layer(hall: Hall, places: _Places, colour: str, load: Floats, failed: 
     f = hall.fabric
     if colour == "load":
         idle = np.where(np.isnan(load), COLOUR["gpu"], COLOUR["hair"])
-        hue = np.where(np.nan_to_num(load) > 0, shade(load), idle)
+        # Where all have one load, they are no finding, and recede behind the cables: in grey, as a paler colour would
+        # stand for another load.
+        known = np.nan_to_num(load)
+        is_lit = (known > 0) & (np.ptp(known) >= _SAME)
+        hue = np.where(is_lit, shade(load), np.where(known > 0, COLOUR["edge"], idle))
     elif colour == "failure":
         hue = np.where(failed, COLOUR["failed"], COLOUR["gpu"])
     else:
@@ -458,15 +459,12 @@ def _cell_layer(hall: Hall, places: _Places, colour: str, load: Floats, failed: 
     else:
         notes = [text("fabric.rail", r=rail) for rail in f.rail.tolist()]
     gap = min(1.2, 0.25 * places.column)
-    # Where all have one load, they are no finding, and recede behind the cables.
-    is_even = colour == "load" and np.ptp(np.nan_to_num(load)) < _SAME
     return boxes(
         places.left + places.column * hall.column + gap / 2,
         places.top + places.cell * hall.row,
         places.column - gap,
         places.cell - 1.5,
         colour=hue,
-        alpha=_EVEN if is_even and np.nanmax(load, initial=0.0) > 0 else 1.0,
         hatch=np.where(failed, 3.0, 0.0),
         round=1.0,
         names=list(hall.names),

@@ -276,8 +276,23 @@ def multiples_scene(
     said = _said(fabrics, is_counted=not notes)
     facts = "; ".join(f"{name}: {note}" for name, note in zip(minis, below, strict=True))
     table = Table(_columns(fabrics, minis, below))
-    hint = text("multiples.stubs") if any(mini.cut.any() for mini in minis.values()) else ""
+    hints = [text("multiples.stubs")] if any(mini.cut.any() for mini in minis.values()) else []
+    for name, fabric in fabrics.items():
+        each = _cables_of_line(fabric) if apart and name not in notes else 1
+        if each > 1:
+            hints.append(text("multiples.bundles", name=readable(name), n=each))
+    hint = " ".join(hints)
     return Scene(said, table, layers, height, f"{said} {facts}.", hint=hint, width=_WIDTH)
+
+
+def _cables_of_line(f: Fabric) -> int:
+    """Return how many cables between switches each line stands for, if it is the same number for all; otherwise 1."""
+    is_end = np.isin(f.source, f.endpoint) | np.isin(f.target, f.endpoint)
+    there = (f.source < f.target) & ~is_end
+    pairs = f.source[there] * f.n_nodes + f.target[there]
+    cables = f.ports[there]
+    total = np.bincount(np.unique(pairs, return_inverse=True)[1], cables)
+    return int(total[0]) if total.size and np.all(total == total[0]) else 1
 
 
 def _said(fabrics: Mapping[str, Fabric], *, is_counted: bool) -> str:

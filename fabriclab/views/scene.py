@@ -86,8 +86,8 @@ _AREA = 0.18  # how much colour an area below a line has
 _POINT = 0.72  # a pixel of a picture, of which 100 are an inch [pt]
 _BEHIND = 0.55  # of its width a cable in use has that lies furthest behind in a solid
 _SCALE_IDLE = 48.0  # from the sample of an idle link to the end of the scale's name [px]
-_SCALE_NAME = 150.0  # least room left of that sample for the name, and for the word before it [px]
-_SCALE_WORDS = 200.0  # what the scale of loads needs more where a line is many cables [px]
+_SCALE_LETTER = 6.2  # width of a letter of that name, at most on average [px]
+_SCALE_OF_MANY = 60.0  # how much further right the scale is whose name is longer [px]
 _KEY_LETTER = 7.0  # width of a letter of a legend [px]
 
 
@@ -115,7 +115,8 @@ class Layer:
 
     Dots with ``plain=True`` have no edge, for many small ones. Lines also take ``flow``, the load of each between 0 and
     1: packets run along it from its first point to its last, the denser and faster the fuller it is. ``form`` gives the
-    look of a link by its state: `FORM`. ``area``, a height [px], tints what lies between a line and that height.
+    look of a link by its state: `FORM`. With ``grows=True`` lines are areas, which widen with the picture. ``area``, a
+    height [px], tints what lies between a line and that height.
     """
 
     kind: str
@@ -243,14 +244,20 @@ def key(
     }
 
 
-def scale(y: float, left: float = 250.0, many: bool = False) -> dict[str, Layer]:
+def scale(
+    y: float, left: float = 250.0, many: bool = False, *, named: bool = True
+) -> dict[str, Layer]:
     """Return the scale of loads: a sample of an idle link, then links that get fuller and wider from left to right.
 
-    It is named at its left, if there is room. Where a line stands for ``many`` cables, the scale says that it shows the
-    fullest, and begins further left.
+    Its name at its left says what is shown: the load of a link or, where a line stands for ``many`` cables, that of
+    the fullest of them. The scale moves to the right as far as the name needs. Without ``named``, words of its own
+    say it, and the scale stays where it is.
     """
-    if many:
-        left -= _SCALE_WORDS / 2
+    names = []
+    if named:
+        names = [text("fabric.scale_of" if many else "fabric.scale")]
+        left += _SCALE_OF_MANY if many else 0.0
+        left = max(left, _SCALE_IDLE + 4 + _SCALE_LETTER * len(names[0]))
     n = 32  # steps of colour
     width = 200.0  # [px]
     start = left + 70
@@ -259,17 +266,14 @@ def scale(y: float, left: float = 250.0, many: bool = False) -> dict[str, Layer]
     middle = y + 6
     paths = [np.array([[a, middle], [b + 0.5, middle]]) for a, b in itertools.pairwise(ends)]
     idle = np.array([[left, middle], [left + 26, middle]])
-    named = [text("fabric.scale")] if left > _SCALE_NAME else []
     return {
-        "scale name": texts(
-            left - _SCALE_IDLE, [middle] * len(named), named, align=2.0, colour=COLOUR["soft"]
-        ),
+        "scale name": texts(left - _SCALE_IDLE, middle, names, align=2.0, colour=COLOUR["soft"]),
         "scale": lines(paths, width=1.6 * link_width(share), colour=shade(share)),
         "idle": lines([idle], width=link_width(0.0), colour=COLOUR["hair"]),
         "ends": texts_at(
             (left - 6, middle, text("fabric.idle"), 2),
             (start - 6, middle, text("fabric.low"), 2),
-            (start + width + 6, middle, text("fabric.full_of" if many else "fabric.full"), 0),
+            (start + width + 6, middle, text("fabric.full"), 0),
         ),
     }
 

@@ -1498,8 +1498,10 @@ def test_every_text_is_used_and_every_field_is_filled():
         "live.cost_front.",
         "live.gallery.",
         "own.check.",
+        "plan.met_",
         "plan.name_",
         "plan.none_",
+        "plan.refused_",
         "live.decision.",
         "tiers.",
     )

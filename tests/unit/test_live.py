@@ -582,18 +582,51 @@ def test_each_tenant_has_its_own_lines():
 def test_each_tenant_has_its_own_pattern_beside_its_letter():
     layers = live.tenants(5, "low latency", 2).scene.layers
     hosts, strokes = layers["nodes"].fields, layers["patterns"].fields
+    dots = layers["pattern dots"].fields
+    ends = strokes["ptr"].astype(int)[1:-1]
+    marks = list(zip(np.split(strokes["x"], ends), np.split(strokes["y"], ends), strict=True))
+    marks += list(zip(dots["x"][:, None], dots["y"][:, None], strict=True))
     seen = {}
-    for i in range(len(strokes["ptr"]) - 1):
-        points = slice(int(strokes["ptr"][i]), int(strokes["ptr"][i + 1]))
-        x, y = strokes["x"][points], strokes["y"][points]
+    for x, y in marks:
         inside = (x.min() >= hosts["x"]) & (x.max() <= hosts["x"] + hosts["w"])
         inside &= (y.min() >= hosts["y"]) & (y.max() <= hosts["y"] + hosts["h"])
         (box,) = np.flatnonzero(inside)
         middle = hosts["x"][box] + hosts["w"][box] / 2
         assert x.max() < middle - 5 or x.min() > middle + 5  # the letter is free
-        form = "level" if np.ptp(y) == 0 else "slanted"
-        seen.setdefault(hosts["texts"][box], set()).add((form, float(strokes["dash"][i])))
-    assert seen == {"B": {("slanted", 0.0)}, "C": {("level", 2.0)}, "D": {("level", 0.0)}}
+        form = "dot" if x.size == 1 else "level" if np.ptp(y) == 0 else "slanted"
+        seen.setdefault(hosts["texts"][box], set()).add(form)
+    assert seen == {"B": {"slanted"}, "C": {"dot"}, "D": {"level"}}
+
+
+@pytest.mark.parametrize("name", ["mix", "fabric", "paths", "distance", "torus 3", "placement"])
+def test_a_scale_of_loads_says_of_what(name):
+    for panel in VIEWS[name]().scene.panels():
+        layers = panel.layers
+        if "idle" in layers:
+            named = layers["scale name"].fields
+            assert named["texts"], "the scale has no name"
+            break
+    else:
+        pytest.fail("no scale of loads")
+
+
+@pytest.mark.parametrize("name", ["cut", "cut tree", "cut fly", "tenants"])
+def test_no_name_of_a_scale_of_loads_stands_without_its_scale(name):
+    layers = VIEWS[name]().scene.layers
+    assert "idle" not in layers
+    words = {text("fabric.scale"), text("fabric.scale_of")}
+    for layer in layers.values():
+        assert not words & set(layer.fields.get("texts", []))
+
+
+def test_cables_that_several_routes_share_are_as_strong_as_others():
+    assert np.all(VIEWS["routes"]().scene.layers["loaded"].fields["alpha"] == 1.0)
+
+
+def test_plates_of_neighbours_on_links_to_switches_keep_apart():
+    plates = VIEWS["switches"]().scene.layers["labels"].fields
+    x = np.sort(plates["x"])
+    assert np.diff(x).min() > float(np.max(plates["w"])) + 8
 
 
 def test_lines_that_change_places_are_marked_where_they_do():

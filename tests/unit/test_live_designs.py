@@ -197,8 +197,8 @@ def test_what_demand_fails_on_is_drawn_with_two_rails():
     said = view.scene.said
     # The words hold both figures, which stand there once; the leaf's name is no number of a pod.
     assert said.startswith(share.split(":")[0]) and said.count("GB/s") == 2
-    assert "leaf 0.1 (in pod 1) → spine 0" in said
-    assert shown(found.words) in said.replace(" (in pod 1)", "")
+    assert "leaf 0 of pod 1 → spine 0" in said
+    assert shown(found.words) in said.replace("leaf 0 of pod 1", "leaf 0.1")
 
 
 def test_a_failed_switch_and_the_servers_that_it_cuts_off_have_crosses():
@@ -279,11 +279,21 @@ def test_a_verdict_without_figures_says_so_and_has_no_plate(plans):
     assert picture.finding.startswith(text("plan.fails", name=text("plan.name_choice")))
 
 
+@pytest.mark.parametrize("sheet", [TAPERED, IN_RACKS, *designs.examples().values()])
+def test_each_judged_line_of_the_list_says_how_it_stands(sheet):
+    view = live.design(sheet)
+    layers = view.scene.side.layers
+    signs, figures = layers["signs"].fields["texts"], layers["figures"].fields["texts"]
+    assert len(signs) == len(figures) == 10
+    for sign, figure in zip(signs, figures, strict=True):
+        assert bool(figure) == (sign != "–")
+
+
 def test_the_printed_picture_says_which_requirement_by_how_much_and_where():
     found = designs.check(TAPERED, "demand")
     picture = views.design(TAPERED, found)
     assert (
-        shown(found.words) in picture.alt.replace(" (in pod 1)", "")
+        shown(found.words) in picture.alt.replace("leaf 0 of pod 1", "leaf 0.1")
         and text("plan.name_demand") in picture.finding
     )
     assert picture.svg().startswith("<svg role=")

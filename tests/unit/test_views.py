@@ -37,6 +37,7 @@ from fabriclab import (
 )
 from fabriclab.core import MACHINE_SHARED, FabricBuilder, Flows, Result, Timeline
 from fabriclab.look import COLOUR, PALETTE, ROLES, link_width, shade
+from fabriclab.simulation import best_rings
 from fabriclab.texts import text
 from fabriclab.views.alarms import running_sums_scene
 from fabriclab.views.axes import scientific, tick_words
@@ -1059,6 +1060,42 @@ def test_small_multiples_draw_what_lies_between_gpus():
     for name in servers:
         path = scene.layers[f"{name} cables"].fields
         assert path["ptr"].size - 1 == len(minis[name].pairs)
+
+
+def test_small_multiples_draw_rings_and_their_ranks_in_ink():
+    servers = {name: topologies.build("mi300x") for name in ("all", "four")}
+    rings = {"four": best_rings(servers["four"], [1, 3, 4, 6])}
+    minis = {
+        name: mini_of(f, np.full(f.n_links, np.nan), rings=rings.get(name))
+        for name, f in servers.items()
+    }
+    scene = multiples_scene(servers, minis, {})
+    inked = {}
+    for name, mini in minis.items():
+        cables, nodes = (scene.layers[f"{name} {part}"].fields for part in ("cables", "nodes"))
+        bold = cables["colour"] == COLOUR["ink"]
+        assert np.all(cables["width"][bold] > cables["width"].min())
+        assert bold.sum() == mini.lit.sum()
+        inked[name] = np.flatnonzero(nodes["colour"] == COLOUR["ink"]).tolist(), int(bold.sum())
+    # Rings over four chips of a mesh use all six links between them, and no other.
+    assert inked == {"all": ([], 0), "four": ([1, 3, 4, 6], 6)}
+    assert {
+        tuple(pair) for pair in np.sort(minis["four"].pairs[minis["four"].lit]).tolist()
+    } == set(itertools.combinations((1, 3, 4, 6), 2))
+
+
+def test_small_multiples_say_how_many_cables_a_line_stands_for():
+    nets = {
+        "tree": topologies.build("leaf_spine", hosts=64, radix=16),
+        "torus": topologies.build("torus", shape=(8, 8), hosts=1),
+    }
+    minis = {
+        name: mini_of(f, np.full(f.n_links, np.nan), no_hosts=True) for name, f in nets.items()
+    }
+    hint = multiples_scene(nets, minis, {}).hint
+    assert len(minis["tree"].pairs) == 32  # 8 leaves, 4 spines; 64 cables
+    assert text("multiples.bundles", name="tree", n=2) in hint
+    assert text("multiples.bundles", name="torus", n=2) not in hint
 
 
 def test_small_multiples_share_one_scale_of_loads():

@@ -13,6 +13,7 @@ from fabriclab.texts import text
 from fabriclab.views.designs import (
     HEIGHT,
     against_words,
+    answer_words,
     arrowed,
     design_layers,
     drawing_of,
@@ -225,8 +226,8 @@ def hue_of(verdict: designs.Verdict) -> float:
 
 
 def figure_words(verdict: designs.Verdict) -> str:
-    """Return what is reached for what is asked, with the room in percent."""
-    return against_words(verdict) if has_figures(verdict) else ""
+    """Return what is reached for what is asked or, where no figures are compared, the answer in short."""
+    return against_words(verdict) if has_figures(verdict) else answer_words(verdict)
 
 
 def room_of(verdicts: Sequence[designs.Verdict]) -> Floats:

@@ -270,7 +270,7 @@ def curve_panel(whole: Groups, now: Shift, groups: int, routing: str) -> Scene:
         align=float(beside),
         halo=1.0,
     )
-    load = scale(_HEIGHT - 34, 164.0)
+    load = scale(_HEIGHT - 34, 164.0, named=False)
     layers |= load
     layers["scale name"] = texts(
         22.0,

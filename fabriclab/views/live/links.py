@@ -239,7 +239,7 @@ def cost_layer(rows: MediumRows) -> Layer:
         rows.cost_width,
         _ROW_HEIGHT,
         colour=rows.colours,
-        edge=np.where(rows.reaches, COLOUR["edge"], COLOUR["hair"]),
+        edge=COLOUR["edge"],
         round=2.0,
     )
 
@@ -643,7 +643,10 @@ def hybrid_scene(
     head = texts(
         drawn.width - EDGE, [12.0], [text("live.hybrid.head")], align=2.0, colour=COLOUR["soft"]
     )
-    return with_hint(replace(drawn, layers={**drawn.layers, "label head": head}), more)
+    layers = {**drawn.layers, "label head": head}
+    if hosts == spine == "fibre":  # the line in ink is that of fibre, and has one name
+        del layers["bound words"]
+    return with_hint(replace(drawn, layers=layers), more)
 
 
 def cable_bill(laid: Fabric, hosts: str, spine: str) -> CableBill:

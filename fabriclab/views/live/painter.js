@@ -19,7 +19,8 @@ const CLEAR = 4; // px; what a box must have beyond the words in it, left and ri
 const BEHIND = 0.55; // of its width a cable in use has that lies furthest behind in a solid
 const GLIDING = ["x", "y", "z", "w", "h", "size", "width"];
 const MOST_PACKETS = 1500;
-const TINY = 1.3; // px; of lines so thin there are very many
+const TINY = 1.3, MANY = 200; // px; packets on more than so many thinner lines are tiny
+const BEAD = 4, RING = 2.7, HOLE = 1.4; // px; on a thinner line than that a packet is a ring of these two radii
 const AREA = 0.18; // how much colour an area below a line has
 const AWAY = 0.15; // how much is left of what has nothing to do with the item that is read
 const REACHED = 8; // px from a pointer to the item that it reads
@@ -274,7 +275,7 @@ class Painter {
         pen.globalAlpha = AREA;
         pen.fill();
       }
-      const wide = this.stroke(at(width, i, 1.5)), state = at(form, i);
+      const wide = layer.grows ? at(width, i, 1.5) : this.stroke(at(width, i, 1.5)), state = at(form, i);
       const away = this.recedes(layer, i), close = !away && this.focus >= 0 && layer.b !== undefined;
       this.path(layer, i);
       pen.lineWidth = close ? wide + this.thin : wide;
@@ -454,11 +455,12 @@ class Painter {
         const load = clamp(at(layer.flow, i)), [from, end] = [layer.ptr[i], layer.ptr[i + 1]];
         const length = lengthOf(layer, from, end);
         if (load < 0.01 || length < 8) continue;
-        const wide = at(layer.width, i, 1.5), apart = wide < TINY ? 3 : 1;
-        out.push({ layer, i, from, end, length, gap: apart * (64 - 44 * load), speed: 12 + 44 * load, wide,
+        out.push({ layer, i, from, end, length, gap: 64 - 44 * load, speed: 12 + 44 * load, wide: at(layer.width, i, 1.5),
           colour: at(layer.colour, i), phase: (i * 0.618) % 1 });
       }
     }
+    const thin = out.filter(({ wide }) => wide < TINY);
+    if (thin.length > MANY) for (const line of thin) Object.assign(line, { tiny: true, gap: 3 * line.gap });
     const many = out.reduce((sum, { length, gap }) => sum + length / gap, 0);
     for (const line of out) line.gap *= Math.max(1, many / MOST_PACKETS);
     return out;
@@ -467,18 +469,21 @@ class Painter {
   flows(now) {
     this.packets ||= this.packetsOf();
     const pen = this.pen;
-    for (const { layer, i, from, end, length, gap, speed, wide, colour, phase } of this.packets)
+    for (const { layer, i, from, end, length, gap, speed, wide, colour, phase, tiny } of this.packets)
       this.recedes(layer, i) || this.inPanel(layer, () => {
-        // A packet is light in a thick line, dark on a thin one, and tiny on one of very many.
-        const inside = wide >= 2.5, tiny = wide < TINY;
-        pen.fillStyle = inside ? this.paper : tiny ? this.ink : this.colour(colour);
-        pen.beginPath();
-        for (let far = (now / 1000 * speed + phase * gap) % gap; far < length; far += gap) {
-          const [x, y] = along(layer, from, end, far), r = this.thin * (inside ? wide / 3.2 : tiny ? 1.1 : 2);
-          pen.moveTo(x + r, y);
-          pen.arc(x, y, r, 0, 7);
+        // A packet is light in a thick line, a ring on a thin one, and a dark dot on one of very many.
+        const discs = tiny ? [[1.1, this.ink]] : wide >= BEAD ? [[wide / 3.2, this.paper]]
+          : [[RING, this.colour(colour)], [HOLE, this.paper]];
+        for (const [radius, fill] of discs) {
+          pen.fillStyle = fill;
+          pen.beginPath();
+          for (let far = (now / 1000 * speed + phase * gap) % gap; far < length; far += gap) {
+            const [x, y] = along(layer, from, end, far), r = this.thin * radius;
+            pen.moveTo(x + r, y);
+            pen.arc(x, y, r, 0, 7);
+          }
+          pen.fill();
         }
-        pen.fill();
       });
   }
 

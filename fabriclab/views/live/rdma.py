@@ -21,7 +21,7 @@ from fabriclab.views import timelines
 from fabriclab.views.asides import Curve, Spot, curve_panel
 from fabriclab.views.common import common_ends
 from fabriclab.views.fabrics import scene_of
-from fabriclab.views.layout import counted, spoken_names
+from fabriclab.views.layout import counted, number_in, spoken_names
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, live_view
 from fabriclab.views.page import Table, plain
 from fabriclab.views.scene import (
@@ -1066,7 +1066,7 @@ def drive_layer(places: ServerMap) -> Layer:
 def drive_words(places: ServerMap) -> Layer:
     """Return the short name of each drive on its box, which is narrower than names of the usual size."""
     x, y = np.array(list(places.drives.values())).reshape(-1, 2).T
-    words = [text("live.copies.box")] * len(places.drives)
+    words = [text("live.copies.box", n=number_in(name)) for name in places.drives]
     ink = ink_on(np.full(x.size, COLOUR["node"]))
     return texts(x, y, words, align=1.0, size=11.0, colour=ink)
 

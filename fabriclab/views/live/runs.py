@@ -81,7 +81,6 @@ _SORTED_LEFT = 40.0
 _SORTED_RIGHT = 340.0
 _SORTED_WIDTH = 360.0
 _SORTED_TOP = 70.0
-_CELL_WITH_GAP = 5.0
 
 
 # Fabric and timeline ----------------------------------------------------------------------------
@@ -812,8 +811,8 @@ def cell_layers(traffic: Traffic) -> dict[str, Layer]:
     Each cell is drawn as a line as thick as the cell is high, because printing thousands of boxes takes seconds.
     """
     row, column = np.nonzero(traffic.table)  # (C,) each
-    gap = 1.0 if traffic.cell > _CELL_WITH_GAP else 0.0
-    left = _MAP_LEFT + traffic.cell * column
+    gap = min(1.0, 0.2 * traffic.cell)  # the same across and down
+    left = _MAP_LEFT + traffic.cell * column + gap / 2
     middle = _MAP_TOP + traffic.cell * (row + 0.5)
     share = traffic.table[row, column] / traffic.table.max()
     return {
@@ -833,6 +832,7 @@ def cell_layers(traffic: Traffic) -> dict[str, Layer]:
                 "x": np.stack([left, left + traffic.cell - gap], axis=1).ravel(),
                 "y": np.repeat(middle, 2),
                 "width": traffic.cell - gap,
+                "grows": 1.0,
                 "colour": shade(share),
             },
         ),
@@ -900,7 +900,7 @@ def traffic_words(traffic: Traffic) -> dict[str, Layer]:
     half = 3.6 * len(traffic.names[top])
     fullest_x = float(np.clip(fullest_x, _MAP_LEFT + half, _MAP_RIGHT - half))
     below = _MAP_BOTTOM + 10
-    steps = scale(_MAP_BOTTOM + 40, left=74.0)
+    steps = scale(_MAP_BOTTOM + 40, left=74.0, named=False)
     # A cell that carries nothing is empty; a hairline stands for links.
     steps["idle"] = boxes(
         82.0,

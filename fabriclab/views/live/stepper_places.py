@@ -150,11 +150,16 @@ class Places:
         boxes_x = cards.x + cards.w / 2
         boxes_y = cards.y + cards.h / 2
         label_at = self.label_at
-        if self.meeting and cards.is_switch[link[0]] != cards.is_switch[link[1]]:
+        at_gpu = self.meeting and cards.is_switch[link[0]] != cards.is_switch[link[1]]
+        if at_gpu:
             label_at = 1 - _AT_GPU if cards.is_switch[link[0]] else _AT_GPU
         best = path[round(label_at * (len(path) - 1))]
-        for share in (label_at, *_OTHER_PLACES):
-            place = path[round(share * (len(path) - 1))]
+        if at_gpu:  # in the middle of its box, as far as it still lies on its link
+            gpu = link[1] if cards.is_switch[link[0]] else link[0]
+            middle = np.clip(boxes_x[gpu], best[0] - size[0] / 3, best[0] + size[0] / 3)
+            best = np.array([middle, best[1]])
+        on_link = [path[round(share * (len(path) - 1))] for share in _OTHER_PLACES]
+        for place in (best, *on_link):
             from_labels = np.abs(taken - place)
             hits_label = np.all(from_labels < size + 1, axis=1).any()
             across = np.abs(boxes_x - place[0]) < (cards.w + size[0]) / 2

@@ -567,10 +567,13 @@ def packet_width(packets: list[Packet]) -> float:
 
 def loaded_layer(stage: Stage, packets: list[Packet]) -> Layer:
     """Return the links that the last step used."""
-    # Each link once: two lines over each other would be darker than the others.
+    # Each link once: two lines over each other would be darker than the others. Routes over a fabric share cables.
     used = dict.fromkeys(packet.link for packet in packets)
     return lines(
-        [stage.places.paths[link] for link in used], width=2.5, colour=stage.hue, alpha=0.6
+        [stage.places.paths[link] for link in used],
+        width=2.5,
+        colour=stage.hue,
+        alpha=1.0 if stage.places.below else 0.6,
     )
 
 

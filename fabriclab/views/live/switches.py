@@ -1,6 +1,6 @@
 """Live views of in-network reduction: packets in a switch, its pool, integer sums, trees of jobs, when it pays."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
@@ -724,6 +724,7 @@ _TENANTS = {
 _SIDE_BY_SIDE = 6.0  # between the lines of two jobs on one link [px]
 _LETTER_ROOM = 11.0  # in the middle of a box, which the pattern of a tenant leaves free [px]
 _PATTERN_STEP = 4.5  # from stroke to stroke of a pattern [px]
+_DOT = 1.1  # radius of a dot of a pattern [px]
 
 
 def trees_scene(fabric: Fabric, jobs: Mapping[str, trees.Tree], asked: str, caption: str) -> Scene:
@@ -769,6 +770,7 @@ def trees_scene(fabric: Fabric, jobs: Mapping[str, trees.Tree], asked: str, capt
         "trees": tree_lines,
         "nodes": nodes,
         "patterns": tenant_patterns(nodes, jobs),
+        "pattern dots": tenant_dots(nodes, jobs),
         "roots": root_letters(
             drawn.layers["nodes"], {job: spoken[tree.switches[-1]] for job, tree in jobs.items()}
         ),
@@ -811,26 +813,46 @@ def tenant_boxes(nodes: Layer, jobs: Mapping[str, trees.Tree], asked: str) -> La
 
 
 def tenant_patterns(nodes: Layer, jobs: Mapping[str, trees.Tree]) -> Layer:
-    """Return the pattern of each tenant on both sides of the letter in its boxes; tenant A has plain ones."""
-    box = nodes.fields
+    """Return the strokes on both sides of the letter in the boxes of tenants B and D; C has dots, A has plain boxes."""
     strokes: list[Floats] = []
-    dashes = []
+    for job, area in pattern_areas(nodes, jobs):
+        strokes += pattern_strokes(job, *area)
+    return lines(strokes, width=1.2, colour=COLOUR["paper"])
+
+
+def tenant_dots(nodes: Layer, jobs: Mapping[str, trees.Tree]) -> Layer:
+    """Return the dots on both sides of the letter in the boxes of tenant C: two columns, one half a step lower."""
+    dots = [np.empty((0, 2))]
+    for job, (x, y, w, h) in pattern_areas(nodes, jobs):
+        if job != "C":
+            continue
+        for column in (0, 1):
+            start = y + (0.5 + 0.5 * column) * _PATTERN_STEP
+            levels = np.arange(start, y + h, _PATTERN_STEP)
+            across = x + _DOT + column * (w - 2 * _DOT)
+            dots.append(np.stack([np.full(levels.size, across), levels], axis=1))
+    x, y = np.concatenate(dots).T
+    return Layer("dots", {"x": x, "y": y, "size": _DOT, "plain": 1.0, "colour": COLOUR["paper"]})
+
+
+def pattern_areas(
+    nodes: Layer, jobs: Mapping[str, trees.Tree]
+) -> Iterator[tuple[str, tuple[float, float, float, float]]]:
+    """Yield for each side of a letter in a box its job, and the area for a pattern: left, top, width, height [px]."""
+    box = nodes.fields
     for i, job in enumerate(box["texts"]):
         if job not in jobs:
             continue
         x, y, w, h = (float(box[side][i]) for side in "xywh")
         margin = (w - _LETTER_ROOM) / 2
         for left in (x, x + w - margin):
-            made = pattern_strokes(job, left + 1, y + 2, margin - 2, h - 4)
-            strokes += made
-            dashes += [2.0 if job == "C" else 0.0] * len(made)
-    return lines(strokes, width=1.2, dash=np.array(dashes), colour=COLOUR["paper"])
+            yield job, (left + 1, y + 2, margin - 2, h - 4)
 
 
 def pattern_strokes(job: str, x: float, y: float, w: float, h: float) -> list[Floats]:
-    """Return the strokes with which a tenant's pattern fills a box; the dashes of tenant C make its dots."""
+    """Return the strokes with which a tenant's pattern fills an area: level ones of D, slanted ones of B."""
     levels = np.arange(y + _PATTERN_STEP / 2, y + h, _PATTERN_STEP)
-    if job in "CD":
+    if job == "D":
         return [np.array([[x, level], [x + w, level]]) for level in levels]
     if job == "B":
         feet = np.arange(y + w, y + h, _PATTERN_STEP)

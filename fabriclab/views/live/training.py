@@ -1010,7 +1010,7 @@ def delay_scale(row: float, latest: float) -> dict[str, Layer]:
     late = text("live.straggler.late")
     longest = text("live.straggler.latest", time=latest)
     return {
-        "scale": scale(row, left=114.0)["scale"],
+        "scale": scale(row, left=114.0, named=False)["scale"],
         "idle": boxes(74.0, row, 26.0, 12.0, round=2.0, colour=COLOUR["hair"]),
         "ends": texts_at(
             (68.0, row + 6, on_time, 2),

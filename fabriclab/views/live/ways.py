@@ -1295,6 +1295,17 @@ def gigaio_scene(wiring: str) -> Scene:
     )
     drawn = scene_of(fabric, load / load[fullest], said=caption)
     parts = parts_of(wiring)
-    halves = text("live.gigaio.parts") if parts.switches < parts.roots else ""
+    halves = ""
+    if parts.switches < parts.roots:
+        halves = text("live.gigaio.parts")
+        drawn = replace(drawn, layers={**drawn.layers, "margins": one_switch(drawn, parts.roots)})
     hint = " ".join(filter(None, [drawn.hint, halves, text("live.gigaio.source")]))
     return replace(drawn, hint=hint)
+
+
+def one_switch(drawn: Scene, halves: int) -> Layer:
+    """Return the words beside the rows, in which the halves of one switch are counted as that."""
+    margins = drawn.layers["margins"]
+    before, after = counted(halves, "switch"), text("live.gigaio.one_switch", n=halves)
+    words = [after if word == before else word for word in margins.fields["texts"]]
+    return replace(margins, fields={**margins.fields, "texts": words})
