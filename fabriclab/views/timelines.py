@@ -35,6 +35,7 @@ _MOST_LANES = 16
 _MOST_BARS = 4096  # so many a browser still redraws without a visible delay
 _PRINTED = 880.0  # width of a picture that is no live view [px]
 _REST = 0.13  # room for all other repetitions of a group, as a fraction of all drawn repetitions together
+_BOTH_SIDES = 0.095  # of those before it, and of those behind it, where there are both
 _SEAM = 4.0  # between such rooms of two groups beside each other [px]
 _LABEL_GAP = 0.09  # least distance between two ticks, as a fraction of the axis
 # Edges of the drawing area [px].
@@ -341,7 +342,7 @@ def axis_of(t: Timeline, room: Room, turns: Ints) -> tuple[Floats, Floats]:
     repeated = (t.repeat > 1) & (t.period > 0)
     earlier = repeated & (turns > 1)
     later = repeated & (turns < t.repeat)
-    rest = _REST * t.period.sum() / np.maximum(earlier.astype(float) + later, 1)  # (G,)
+    rest = np.where(earlier & later, _BOTH_SIDES, _REST) * t.period.sum()  # (G,)
     spans = np.stack([rest * earlier, t.period, rest * later], axis=1)  # (G, 3)
     places = np.append(0.0, np.cumsum(spans))
     begin = drawn_from(t, turns)
