@@ -709,7 +709,8 @@ def test_flows_of_repeated_steps_run_at_every_time():
         begun[here] += (turn - 1) * t.period[here]
         turns = {here: turn, other: 1}
         for group, drawn in enumerate([first, second]):
-            words = text("timeline.drawn", turn=turns[group], n=7, start=begun[group])
+            start = f"{1e6 * begun[group]:.4g} µs"
+            words = text("timeline.drawn", turn=turns[group], n=7, start=start)
             assert drawn == words, at
     assert view.scene.layers["repeats"].fields["texts"] == ["6 more", "6 more"]
 
