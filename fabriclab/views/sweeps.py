@@ -83,6 +83,9 @@ _BEFORE = 9.0  # more, for the line from a point to a name that moved [px]
 _LEADER_GAP = 3.0  # from such a line to the name [px]
 _OFF_LINE = 11.0  # from a line to the middle of its value at the cursor [px]
 _BESIDE_MARK = 6.0  # from the middle of a mark to the line that leads to a name [px]
+_FAR = 140.0  # and one that ends even farther is named on any side of its end that is free [px]
+_ASIDE = (17.0, -17.0)  # from its last mark down and up to such a name [px]
+_LOW = 8.5  # half the height of such a name [px]
 _SHORT = 60.0  # a series that ends so far from the right edge is named where it ends
 _HATCH_STEP, _HATCH_HEIGHT = 7.0, 9.0  # of the strokes on the side that cannot be reached
 _FAR = 1.2  # the y axis of rates ends so far above the highest point at most, for a bound
@@ -725,9 +728,20 @@ def _place_inside(
         heights = [y + dy for dy in _NEAR if area.top < y + dy < area.bottom - 10]
         best = min(heights, key=lambda each: crowding(middle - half, each, width, drawn))
         return middle, best, 1.0
-    if x > area.right - _SHORT - width or crowding(x + 14, y, width, drawn):
+    if x > area.right - _SHORT - width:
         return None
-    return x + 10, min(y, area.bottom - 10), 0.0  # above the axis
+    y = min(y, area.bottom - 10)  # above the axis
+    if not crowding(x + 14, y, width, drawn):
+        return x + 10, y, 0.0
+    if x > area.right - _FAR:  # a line to the column is short
+        return None
+    beside = [(x - 14 - width, y, x - 10, 2.0)]
+    beside += [(x - width / 2, y + aside, x, 1.0) for aside in _ASIDE]
+    for left, middle, at, align in beside:
+        fits = left > area.left and area.top < middle < area.bottom - 10
+        if fits and not crowding(left, middle, width, drawn, _LOW):
+            return at, middle, align
+    return None
 
 
 def _moved_apart(

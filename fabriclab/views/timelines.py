@@ -1,4 +1,4 @@
-"""Timeline: flows as bars over time, one lane per sender; of repeated groups only the first repetition is drawn."""
+"""Timeline: flows as bars over time, one lane per sender; of repeated groups only one repetition is drawn."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
-from fabriclab import units
+from fabriclab import registry, units
 from fabriclab.core import Fabric, Flags, Floats, Flows, Ints, Timeline
 from fabriclab.texts import text
 from fabriclab.views.common import common_ends
@@ -27,13 +27,16 @@ from fabriclab.views.scene import (
     printed,
     texts,
     tick_layers,
+    tick_texts,
 )
 from fabriclab.views.sweeps import readable
 
 _MOST_LANES = 16
 _MOST_BARS = 4096  # so many a browser still redraws without a visible delay
 _PRINTED = 880.0  # width of a picture that is no live view [px]
-_REST = 0.13  # room for all further repetitions of a group, as a fraction of all first repetitions together
+_REST = 0.13  # room for all other repetitions of a group, as a fraction of all drawn repetitions together
+_BOTH_SIDES = 0.095  # of those before it, and of those behind it, where there are both
+_SEAM = 4.0  # between such rooms of two groups beside each other [px]
 _LABEL_GAP = 0.09  # least distance between two ticks, as a fraction of the axis
 # Edges of the drawing area [px].
 _TOP = 30.0
@@ -78,6 +81,8 @@ HUES = {
     "optimiser": "optimiser",
     "waits": "sunk",
 }
+_PASSES = ("forward", "backward")
+_COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
 PATTERNS = {"pull": 1.0, "reduce-scatter": 1.0}  # hatching, a place in `HATCHES`
 # Of kinds without a hue of their own, in turn: ink and greys, as the hues of traffic stand for traffic only.
 FILLS = ("ink", "direct", "hair", "soft", "grey")
@@ -214,9 +219,11 @@ def timeline_scene(
     if at is None:
         now = t.end
         busy = np.ones(bars.flow.size, dtype=bool)
+        turns = np.ones(t.repeat.size, dtype=np.int64)
     else:
         now = at
         busy = busy_at(t, flows, bars.flow, now)
+        turns = turns_at(t, now)
 
     room = room_for(bars.names, width)
     row = row_height(len(bars.names))
@@ -225,9 +232,9 @@ def timeline_scene(
     middle = _TOP + row * (np.arange(len(bars.names)) + 0.5)  # middle of each lane [px]
     marked = busy if at is not None else np.zeros(bars.flow.size, dtype=bool)
     layers = {
-        **axis_layers(t, bottom, room),
+        **axis_layers(t, bottom, room, turns),
         **legend_layers(flows, np.unique(flows.label[bars.flow]), width),
-        "bars": bar_layer(t, flows, bars, busy, marked, room, row),
+        "bars": bar_layer(t, flows, bars, busy, marked, room, row, turns),
         "lanes": texts(room.left - 8, middle, bars.names, align=2.0),
     }
     table = as_table(t, flows, bars)
@@ -236,9 +243,10 @@ def timeline_scene(
         alt = "; ".join(clauses)
         return Scene(clauses[0], table, layers, bottom + _BELOW, alt, caption=left_out, width=width)
 
-    line = float(across(t, folded(t, now), room))
+    layers["kinds pale"] = pale_samples(layers["kinds"])
+    line = float(across(t, now, room, turns))
     if len(flows.labels) < 2:  # else the legend stands there
-        layers["turns"] = turn_layer(t, now, room)
+        layers["turns"] = turn_layer(t, room, turns)
     moment = np.array([[line, _TOP - 4], [line, bottom + 4]])
     # With a gap in the bars behind it, which may be as dark as the line.
     layers["now"] = lines(
@@ -253,7 +261,7 @@ def timeline_scene(
         layers,
         bottom + _BELOW,
         alt=f"{sentence} " + "; ".join(clauses),
-        hint=text("timeline.hint" if folded(t, now) == now else "timeline.hint_folded"),
+        hint=text("timeline.hint"),
         width=width,
     )
 
@@ -296,16 +304,18 @@ def busy_at(t: Timeline, flows: Flows, flow: Ints, time: float) -> Flags:
     return in_group & (t.start[flow] - begun <= since) & (since < t.finish[flow] - begun)
 
 
-def folded(t: Timeline, time: float) -> float:
-    """Return the time of the first repetition of a group that looks as a time in a later one does. [s].
+def turns_at(t: Timeline, time: float) -> Ints:
+    """Return the repetition of each group that is drawn (G,): the one at a time [s], otherwise the first."""
+    begun = t.group_start
+    period = np.where(t.period > 0, t.period, np.inf)
+    runs = (begun <= time) & (time < begun + t.period * t.repeat)
+    turn = ((time - begun) / period).astype(np.int64) + 1
+    return np.asarray(np.where(runs, np.minimum(turn, t.repeat), 1))
 
-    Only the first repetition is drawn, so a line at a later one would stand beside the flows that it is about.
-    """
-    for group in np.flatnonzero((t.repeat > 1) & (t.period > 0)).tolist():
-        since = time - float(t.group_start[group])
-        if 0 <= since < float(t.period[group] * t.repeat[group]):
-            return float(t.group_start[group]) + since % float(t.period[group])
-    return time
+
+def drawn_from(t: Timeline, turns: Ints) -> Floats:
+    """Return when the drawn repetition of each group begins (G,). [s]."""
+    return np.asarray(t.group_start + t.period * (turns - 1))
 
 
 def slots_of(lane: Ints, left: Floats, right: Floats) -> tuple[Ints, Ints]:
@@ -322,17 +332,21 @@ def slots_of(lane: Ints, left: Floats, right: Floats) -> tuple[Ints, Ints]:
     return slot, np.count_nonzero(np.isfinite(ends), axis=1)
 
 
-def axis_of(t: Timeline, room: Room) -> tuple[Floats, Floats]:
+def axis_of(t: Timeline, room: Room, turns: Ints) -> tuple[Floats, Floats]:
     """Return places along the axis, in any unit, and the time [s] at each of these places.
 
-    Between these places the axis is linear. Each group has one span for its first repetition and one for all further
-    repetitions together, which has no width if there are none. An axis that would end shortly before a tick ends there.
+    Between these places the axis is linear. Each group has three spans: for the repetition that is drawn, and for all
+    earlier and all later ones together, which have no width if there are none. An axis that would end shortly before a
+    tick ends there.
     """
     repeated = (t.repeat > 1) & (t.period > 0)
-    rest = np.where(repeated, _REST * t.period.sum(), 0.0)  # (G,) room for further repetitions
-    spans = np.stack([t.period, rest], axis=1)  # (G, 2)
+    earlier = repeated & (turns > 1)
+    later = repeated & (turns < t.repeat)
+    rest = np.where(earlier & later, _BOTH_SIDES, _REST) * t.period.sum()  # (G,)
+    spans = np.stack([rest * earlier, t.period, rest * later], axis=1)  # (G, 3)
     places = np.append(0.0, np.cumsum(spans))
-    times = np.append(np.stack([t.group_start, t.group_start + t.period], axis=1), t.end)  # [s]
+    begin = drawn_from(t, turns)
+    times = np.append(np.stack([t.group_start, begin, begin + t.period], axis=1), t.end)  # [s]
     if not repeated.any():
         _, last = common_ends("time", 0.0, t.end)
         tick = float(_ticks(last, room)[-1])
@@ -343,9 +357,9 @@ def axis_of(t: Timeline, room: Room) -> tuple[Floats, Floats]:
     return places, times
 
 
-def across(t: Timeline, time: float | Floats, room: Room) -> Floats:
-    """Return the horizontal place of a time [s] in the picture [px]."""
-    places, times = axis_of(t, room)
+def across(t: Timeline, time: float | Floats, room: Room, turns: Ints) -> Floats:
+    """Return the horizontal place of a time [s] in the picture, in which some repetitions are drawn (G,). [px]."""
+    places, times = axis_of(t, room, turns)
     length = room.right - room.left
     return np.asarray(room.left + length * np.interp(time, times, places) / places[-1])
 
@@ -353,15 +367,19 @@ def across(t: Timeline, time: float | Floats, room: Room) -> Floats:
 # Layers -------------------------------------------------------------------------------------------
 
 
-def axis_layers(t: Timeline, bottom: float, room: Room) -> dict[str, Layer]:
-    """Return the ticks and title of the time axis, and a grey span for all further repetitions of each group."""
-    places, times = axis_of(t, room)
+def axis_layers(t: Timeline, bottom: float, room: Room, turns: Ints) -> dict[str, Layer]:
+    """Return the ticks and title of the time axis, and grey spans for the repetitions that are not drawn."""
+    places, times = axis_of(t, room, turns)
     length = room.right - room.left
     unit = length / places[-1]  # [px]
-    repeated = np.flatnonzero(np.diff(places)[1::2])  # groups with a span for further repetitions
 
-    if repeated.size:
-        marks = _apart(places)
+    n = t.repeat.size
+    spans = np.diff(places)[: 3 * n].reshape(n, 3)[
+        :, [0, 2]
+    ]  # (G, 2) earlier and later repetitions
+    group, side = np.nonzero(spans)
+    if group.size:
+        marks = _apart(places, np.flatnonzero(np.arange(places.size) % 3))
     else:
         marks = _ticks(float(places[-1]), room)
     marks = marks[(marks >= 0) & (marks <= places[-1])]
@@ -372,41 +390,48 @@ def axis_layers(t: Timeline, bottom: float, room: Room) -> dict[str, Layer]:
     def time_at(place: float) -> str:
         return units.format_time(float(np.interp(place, places, times)))
 
-    span_left = room.left + unit * places[2 * repeated + 1]
-    span_right = room.left + unit * places[2 * repeated + 2]
-    counts = [text("timeline.further", n=int(t.repeat[group]) - 1) for group in repeated]
-    spans = boxes(
-        span_left,
+    begins = 3 * group + 2 * side
+    seam = np.where((side == 0) & (group > 0), _SEAM, 0.0)
+    left = to_x(places[begins]) + seam
+    counts = np.stack([turns - 1, t.repeat - turns], axis=1)[group, side].tolist()
+    grey = boxes(
+        left,
         _TOP - 4,
-        span_right - span_left,
+        to_x(places[begins + 1]) - left,
         bottom + 4 - _TOP,
         round=0.0,
         colour=COLOUR["sunk"],
         edge=COLOUR["line"],
-        texts=counts,
+        texts=[text("timeline.further", n=count) for count in counts],
         ink=COLOUR["ink"],
     )
-    words = text("timeline.axis_folded" if repeated.size else "timeline.axis")
+    words = text("timeline.axis_folded" if group.size else "timeline.axis")
     title = texts(room.right, bottom + 29, [words], align=2.0, colour=COLOUR["soft"])
     return {
         **tick_layers(marks, to_x, time_at, (_TOP - 4, bottom), True),
         "axis": title,
-        "repeats": spans,
+        "repeats": grey,
     }
 
 
-def turn_layer(t: Timeline, now: float, room: Room) -> Layer:
-    """Return above each repeated group which of its repetitions is drawn: the one at the time ``now``, or the first."""
+def turn_layer(t: Timeline, room: Room, turns: Ints) -> Layer:
+    """Return above each repeated group which of its repetitions is drawn, and when that begins."""
+    begin = drawn_from(t, turns)
     middle, words = [], []
     for group in np.flatnonzero((t.repeat > 1) & (t.period > 0)).tolist():
-        begun, period, n = (float(a[group]) for a in (t.group_start, t.period, t.repeat))
-        left, right = across(t, np.array([begun, begun + period]), room).tolist()
-        turn = int((now - begun) / period) + 1 if begun <= now < begun + period * n else 1
-        name = text("timeline.drawn", turn=turn, n=int(n), start=begun + period * (turn - 1))
+        ends = begin[group] + np.array([0.0, t.period[group]])
+        left, right = across(t, ends, room, turns).tolist()
+        start = _begin_words(begin[group], t.period[group])
+        name = text("timeline.drawn", turn=turns[group], n=t.repeat[group], start=start)
         if _NAME_LETTER * len(name) < right - left:
             middle.append((left + right) / 2)
             words.append(name)
     return texts(middle, _TOP - 14, words, align=1.0, colour=COLOUR["soft"])
+
+
+def _begin_words(begin: float, length: float) -> str:
+    """Return when something begins that takes a time [s]; zero has the unit of that time."""
+    return tick_texts([begin, length], units.format_time)[0]
 
 
 def _ticks(last: float, room: Room) -> Floats:
@@ -415,13 +440,13 @@ def _ticks(last: float, room: Room) -> Floats:
     return np.asarray(MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]).tick_values(0, last))
 
 
-def _apart(places: Floats) -> Floats:
-    """Return the first place, and every further place that is far enough from the last one taken."""
-    taken = [places[0]]
-    for place in places:
-        if place - taken[-1] > _LABEL_GAP * places[-1]:
+def _apart(places: Floats, first: Ints) -> Floats:
+    """Return places that are far enough from each other, those at the indices ``first`` before all others."""
+    taken: list[float] = []
+    for place in np.append(places[first], places).tolist():
+        if all(abs(place - other) > _LABEL_GAP * places[-1] for other in taken):
             taken.append(place)
-    return np.array(taken)
+    return np.sort(taken)
 
 
 def legend_layers(flows: Flows, shown: Ints, width: float = WIDTH) -> dict[str, Layer]:
@@ -456,6 +481,24 @@ def named_samples(
     }
 
 
+def pale_samples(samples: Layer) -> Layer:
+    """Return the right halves of the samples of a legend as pale as what is not under way."""
+    look = samples.fields
+    n = np.size(look["x"])
+    half = np.asarray(look["w"]) / 2
+    hatch = np.broadcast_to(look.get("hatch", 0.0), n)
+    return boxes(
+        np.tile(look["x"] + half, 2),
+        np.tile(look["y"], 2),
+        np.tile(half, 2),
+        np.tile(look["h"], 2),
+        round=2.0,
+        colour=np.append(np.full(n, COLOUR["paper"]), np.broadcast_to(look["colour"], n)),
+        hatch=np.append(np.zeros(n), hatch),
+        alpha=np.repeat([1.0, _PALE], n),
+    )
+
+
 def legend_end(samples: dict[str, Layer]) -> float:
     """Return where the last name of a row of samples ends [px]."""
     names = samples["kind names"].fields
@@ -463,16 +506,25 @@ def legend_end(samples: dict[str, Layer]) -> float:
 
 
 def bar_layer(
-    t: Timeline, flows: Flows, bars: Bars, busy: Flags, marked: Flags, room: Room, row: float
+    t: Timeline,
+    flows: Flows,
+    bars: Bars,
+    busy: Flags,
+    marked: Flags,
+    room: Room,
+    row: float,
+    turns: Ints,
 ) -> Layer:
     """Return a bar for each flow; bars that overlap share the height of their lane.
 
     Bars are pale where they are not ``busy``, and have an edge in ink where they are ``marked``. ``row`` is the height
-    of a lane [px].
+    of a lane [px], ``turns`` the repetition of each group that is drawn (G,).
     """
     flow = bars.flow
-    left = across(t, t.start[flow], room)  # (B,) [px]
-    right = across(t, t.finish[flow], room)  # (B,) [px]
+    later = (drawn_from(t, turns) - t.group_start)[flows.group[flow]]  # (B,) than the first one [s]
+    start, finish = t.start[flow] + later, t.finish[flow] + later  # (B,) [s]
+    left = across(t, start, room, turns)  # (B,) [px]
+    right = across(t, finish, room, turns)  # (B,) [px]
     slot, n_slots = slots_of(bars.lane, left, right)
     height = _BAR_SHARE * row / n_slots[bars.lane]  # (B,) [px]
     top = _TOP + row * (bars.lane + _BAR_TOP) + slot * height
@@ -484,7 +536,12 @@ def bar_layer(
     names = []
     for lane, kind in zip(bars.lane, flows.label[flow], strict=True):
         names.append(f"{bars.names[lane]}, {readable(flows.labels[kind])}")
-    notes = [_bar_note(t, flows, i) for i in flow]
+    notes = [
+        _bar_note(size, *ends)
+        for size, *ends in zip(
+            flows.size[flow].tolist(), start.tolist(), finish.tolist(), strict=True
+        )
+    ]
     return boxes(
         left,
         top,
@@ -500,10 +557,11 @@ def bar_layer(
     )
 
 
-def _bar_note(t: Timeline, flows: Flows, flow: int) -> str:
+def _bar_note(size: float, start: float, finish: float) -> str:
     """Return the note of a bar: size, start and finish of the flow; a computation has no size."""
-    size = units.format_size(float(flows.size[flow])) if flows.size[flow] else ""
-    return text("timeline.bar", size=size, start=t.start[flow], end=t.finish[flow]).strip()
+    size_words = units.format_size(size) if size else ""
+    begin = _begin_words(start, finish)
+    return text("timeline.bar", size=size_words, start=begin, end=finish).strip()
 
 
 def _with_numbers(scene: Scene, shown: Ints, flows: Flows, numbers: ArrayLike, title: str) -> Scene:
@@ -551,7 +609,8 @@ def _with_wait(scene: Scene, t: Timeline, waits: tuple[float, float]) -> Scene:
             layers[name] = replace(layer, fields={**layer.fields, "y": layer.fields["y"] + _WAIT})
 
     room = room_for(list(scene.layers["lanes"].fields["texts"]), scene.width)
-    left, right = across(t, np.array([begin, end]), room)
+    firsts = np.ones(t.repeat.size, dtype=np.int64)
+    left, right = across(t, np.array([begin, end]), room, firsts)
     high, low = _TOP + _WAIT - 10, _TOP + _WAIT - 4
     bracket = np.array([[left, low], [left, high], [right, high], [right, low]])
     words = text("timeline.wait", time=units.format_time(end - begin))
@@ -606,11 +665,13 @@ def sentence_at(t: Timeline, flows: Flows, bars: Bars, busy: Flags, now: float) 
     """Return sentences on the time ``now``: how many flows are under way, of which kinds, and in which repetition."""
     n_busy = int(busy.sum())
     key = "timeline.said_one" if n_busy == 1 else "timeline.said"
-    sentence = text(key, now=now, end=t.end, busy=n_busy, n=bars.flow.size)
+    # What follows has the unit.
+    moment = units.format_time(now) if now else "0"
+    sentence = text(key, now=moment, end=t.end, busy=n_busy, n=bars.flow.size)
     if not n_busy:
         return sentence
     kinds, counts = np.unique(flows.label[bars.flow[busy]], return_counts=True)
-    listed = [readable(flows.labels[kind]) for kind in kinds]
+    listed = [kind_in_words(flows.labels[kind]) for kind in kinds]
     if kinds.size > 1:
         listed = [
             text("timeline.kind", kind=kind, n=n)
@@ -621,10 +682,21 @@ def sentence_at(t: Timeline, flows: Flows, bars: Bars, busy: Flags, now: float) 
     return f"{sentence} {text(key, kinds=', '.join(listed), turn=turn)}"
 
 
+def kind_in_words(label: str) -> str:
+    """Return a kind of flow as a part of a sentence, such as "the ring all-reduce" or "the backward pass"."""
+    if label in _PASSES:
+        return text("timeline.of_pass", kind=label)
+    if label in _COLLECTIVES:
+        return text("timeline.of_collective", kind=label)
+    collective, _, algorithm = label.partition(" ")
+    if f"{collective}.{algorithm}" in registry.known("collective"):
+        kind = f"{readable(algorithm)} {readable(collective)}"
+        return text("timeline.of_collective", kind=kind)
+    return readable(label)
+
+
 def turn_at(t: Timeline, groups: Ints, now: float) -> str:
     """Return in words which repetition of a group runs at the time ``now``; empty unless it is one repeated group."""
     if groups.size != 1 or t.repeat[groups[0]] < 2 or t.period[groups[0]] <= 0:
         return ""
-    group = groups[0]
-    turn = int((now - t.group_start[group]) / t.period[group]) + 1
-    return text("timeline.turn", turn=min(turn, int(t.repeat[group])), n=t.repeat[group])
+    return text("timeline.turn", turn=turns_at(t, now)[groups[0]], n=t.repeat[groups[0]])

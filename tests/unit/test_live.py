@@ -743,9 +743,21 @@ def test_flows_of_repeated_steps_run_at_every_time():
         begun[here] += (turn - 1) * t.period[here]
         turns = {here: turn, other: 1}
         for group, drawn in enumerate([first, second]):
-            words = text("timeline.drawn", turn=turns[group], n=7, start=begun[group])
+            start = f"{1e6 * begun[group]:.4g} µs"
+            words = text("timeline.drawn", turn=turns[group], n=7, start=start)
             assert drawn == words, at
     assert view.scene.layers["repeats"].fields["texts"] == ["6 more", "6 more"]
+
+
+def test_the_line_stands_at_its_own_time_within_the_repetition_that_is_drawn():
+    view = VIEWS["repeated"]()  # in repetition 6 of 7, from 90 to 97.5 us
+    layers = view.scene.layers
+    assert layers["repeats"].fields["texts"] == ["6 more", "5 more", "1 more"]
+    ticks = dict(zip(layers["x ticks"].fields["texts"], layers["x ticks"].fields["x"], strict=True))
+    share = (96.6 - 90) / 7.5
+    here = ticks["90 µs"] + share * (ticks["97.5 µs"] - ticks["90 µs"])
+    assert layers["now"].fields["x"] == pytest.approx(here, abs=0.05)
+    assert view.set(at=0).scene.said.startswith("At 0 of 105 µs")
 
 
 def test_a_press_takes_the_values_that_stand_on_the_page():

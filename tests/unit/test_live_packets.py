@@ -1,5 +1,7 @@
 """Live views of single packets, of load balancing and of pauses: what they show is what the packet engine says."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -122,8 +124,7 @@ def test_every_packet_is_at_one_place(answer):
                 order = np.argsort(fields["x"][is_here])
                 left = fields["x"][is_here][order]
                 right = left + fields["w"][is_here][order]
-                if answer != "trim":  # a header is drawn wider than it is
-                    assert np.all(left[1:] >= right[:-1] - 0.01)
+                assert np.all(left[1:] >= right[:-1] - 0.01)
         marked = layers["leaving"].fields["colour"] == COLOUR["marked"]
         assert np.array_equal(marked, journeys.is_marked & (journeys.left <= now))
 
@@ -246,3 +247,19 @@ def test_a_pause_spreads_from_the_broken_host_and_ends_with_it():
         for load in (0.2, 1.0)
     )
     assert few < many
+
+
+def test_in_ink_are_all_uplinks_that_take_longest_for_what_they_carry():
+    for slow in (False, True):
+        load = np.full(8, 2.0)
+        given = case(slow=slow)
+        one = balancers.spread(given, "hash")
+        even = balancers.load_layers(given, replace(one, load=load), (0, 80), 4.0, first=False)
+        is_ink = even["bars"].fields["colour"] == COLOUR["ink"]
+        assert is_ink.tolist() == [False] * 7 + [
+            slow
+        ]  # of equal ones none; a slow one takes longer
+        load[:2] = 4.0
+        two = balancers.load_layers(given, replace(one, load=load), (0, 80), 4.0, first=False)
+        is_ink = two["bars"].fields["colour"] == COLOUR["ink"]
+        assert is_ink.tolist() == [True, True] + [False] * 5 + [slow]

@@ -59,7 +59,8 @@ _GAP = 18.0
 _LETTER = 6.0  # width of a letter of 11 px [px]
 _UPPER = (90.0, 204.0)  # top and foot of the bars
 _LOWER = (262.0, 350.0)  # top and foot of the dots
-_EVEN = 1.05  # times the mean: an uplink with more is shown as the fullest
+_EVEN = 1.05  # times the mean: uplinks that take longer for what they carry are in ink
+_ALIKE = 0.99  # of the longest such time: as long
 # Ticks of the lower axis: the first row that has one near its end.
 _TICKS = ((1.0, 1.5, 2.0, 3.0, 4.0), (1.0, 2.0, 5.0, 10.0), (1.0, 3.0, 10.0, 30.0, 100.0, 300.0))
 _ROOM_ABOVE = 1.08  # of an axis above its highest value
@@ -316,7 +317,16 @@ def collision_scene(
         layers,
         _HEIGHT,
         alt=f"{said} {setting_words(case)}",
-        hint=" ".join(filter(None, [text("live.collisions.hint"), slow_words])),
+        hint=" ".join(
+            filter(
+                None,
+                [
+                    text(f"live.collisions.hint_{'slow' if case.slow else 'equal'}"),
+                    text("live.collisions.hint"),
+                    slow_words,
+                ],
+            )
+        ),
         width=_WIDTH,
     )
 
@@ -391,14 +401,14 @@ def collision_row(name: str, one: Spread) -> dict[str, Any]:
 def load_layers(
     case: Case, one: Spread, sides: tuple[float, float], top: float, *, first: bool
 ) -> dict[str, Layer]:
-    """Return a bar for each uplink, the fullest in ink, and a dotted line at an even share."""
+    """Return a bar for each uplink, the busiest in ink, and a dotted line at an even share."""
     to_y = log_axis(0, top, _UPPER[1], _UPPER[0])
     n = one.load.size
     pitch = (sides[1] - sides[0]) / n
     x = sides[0] + pitch * (np.arange(n) + 0.15)
     y = to_y(one.load)
-    is_uneven = one.load.max() > _EVEN * one.load.mean()
-    is_fullest = is_uneven & (one.load >= one.load.max() - 1e-9)
+    time = busy_times(case, one)
+    is_longest = (time.max() > _EVEN * time.mean()) & (time >= _ALIKE * time.max())
     ticks = np.array(MaxNLocator(4, integer=True).tick_values(0, top))
     ticks = ticks[(ticks >= 0) & (ticks <= top)]
     grid = tick_layers(ticks, to_y, lambda n: f"{n:.0f}", sides, False)
@@ -412,7 +422,7 @@ def load_layers(
             y,
             0.7 * pitch,
             _UPPER[1] - y,
-            colour=np.where(is_fullest, COLOUR["ink"], COLOUR["edge"]),
+            colour=np.where(is_longest, COLOUR["ink"], COLOUR["edge"]),
             round=1.0,
             glide=True,
             ghost=True,
@@ -462,6 +472,14 @@ def expected_layers(
             halo=1.0,
         ),
     }
+
+
+def busy_times(case: Case, one: Spread) -> Floats:
+    """Return how long each uplink takes for what it carries, in times of a flow at full rate, (S,)."""
+    rate = np.ones(one.load.size)
+    if case.slow:
+        rate[-1] = _SLOW
+    return np.asarray(one.load / rate)
 
 
 def slowdown_layers(

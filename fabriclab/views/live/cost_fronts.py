@@ -25,6 +25,7 @@ from fabriclab.views.scene import (
     texts,
     tick_layers,
 )
+from fabriclab.views.sweeps import crowding, densely
 
 _GIGA = 1e9
 _GIGABIT = 1.25e8  # bytes per second of a gigabit per second
@@ -41,6 +42,8 @@ _WIDTH = 560.0
 _SIDE = 320.0
 _HEIGHT = 372.0
 _COVERED = 10.0  # so near to the offer a network has no name [px]
+_NAME_WIDE = 54.0  # of a network [px]
+_LETTER = 7.2  # width of a bold letter [px]
 _X_ENDS = (64.0, 530.0)
 _Y_ENDS = (316.0, 58.0)  # foot and top
 _HOURS = (1.26, 1.54)  # USD of a GPU-hour, holds all prices of the slider
@@ -265,11 +268,20 @@ def network_layers(here: Offered) -> dict[str, Layer]:
     ]
     # The name of the dearest one ends at its dot, so that it stays within the picture.
     dearest = np.arange(len(order)) == np.argmax(here.rate[2:])
+    path = np.stack([x[order], y[order]], axis=1)
+    equal = np.stack([hour_place(hours[seen]), to_y(same[seen])], axis=1)
     hidden = np.hypot(x[2:] - x[1], y[2:] - y[1]) < _COVERED  # the offer lies on it, and has a name
+    wide = np.linspace(0, _NAME_WIDE, 9)
+    named = [  # where the names of the other networks stand
+        np.stack([at_x + 7 + wide, np.full(wide.size, at_y - 10)], axis=1)
+        for at_x, at_y in zip(x[2:][~hidden], y[2:][~hidden], strict=True)
+    ]
+    drawn = np.concatenate([densely(path), densely(equal), *named]).T
+    offer_x, offer_y, offer_align = offer_place(float(x[1]), float(y[1]), drawn)
     return {
-        "sold": lines([np.stack([x[order], y[order]], axis=1)], width=1.2, colour=COLOUR["edge"]),
+        "sold": lines([path], width=1.2, colour=COLOUR["edge"]),
         "same cost": lines(
-            [np.stack([hour_place(hours[seen]), to_y(same[seen])], axis=1)],
+            [equal],
             width=1.6,
             dash=2.0,
             colour=COLOUR["ink"],
@@ -311,14 +323,26 @@ def network_layers(here: Offered) -> dict[str, Layer]:
             },
         ),
         "two names": texts(
-            np.array([x[0] - 9, x[1] + 9]),
-            y[:2] + 15,
+            np.array([x[0] - 9, offer_x]),
+            np.array([y[0] + 15, offer_y]),
             [text("live.cost_front.is_now"), text("live.cost_front.is_offer")],
-            align=np.array([2.0, 0.0]),
+            align=np.array([2.0, offer_align]),
             bold=1.0,
             halo=1.0,
         ),
     }
+
+
+def offer_place(x: float, y: float, drawn: Floats) -> tuple[float, float, float]:
+    """Return place and align of the offer's name beside its dot at x, y, clear of what is drawn (2, P). [px]."""
+    wide = _LETTER * len(text("live.cost_front.is_offer"))
+    places = []
+    for below in (15.0, -15.0):
+        for left, align in ((x + 9, 0.0), (x - 9 - wide, 2.0)):
+            if y + below < _Y_ENDS[0] - 8:  # above the axis
+                met = crowding(left, y + below, wide, drawn, half=9.0)
+                places.append((met, (left if align == 0 else x - 9, y + below, align)))
+    return min(places, key=lambda place: place[0])[1]
 
 
 def change_name(percent: float) -> str:

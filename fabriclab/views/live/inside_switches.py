@@ -60,6 +60,7 @@ _PORT_ROWS = (84.0, 170.0)
 _QUEUE = (330.0, 566.0)  # between the store of the inputs and the port
 _CELL = 16.0  # longest packet inside the switch
 _HEADER_WIDTH = 6.0  # of a packet that was cut: wider than its scale
+_HEADER_GAP = 2.5  # beside such a packet on a cable
 _CORNER = (3.0, 8.0)  # least and greatest, cut off a marked packet
 _CORNER_PART = 0.35  # of the width of the packet
 _LETTER = 13.0  # least width of a packet in which its letter fits
@@ -260,12 +261,32 @@ def places_out(run: Crossing, lanes: Lanes, now: float) -> Place:
     """Return where packets are on the cables to the receivers."""
     journeys = run.journeys
     front = np.nan_to_num((now - journeys.left) * lanes.per_second, nan=-1.0)
-    length = np.where(journeys.is_cut, _HEADER_WIDTH, _PER_PACKET)
+    tail, front = apart_from_headers(journeys, front)
     lane = lanes.out_end - lanes.out
-    begins = np.clip(front - length, 0, lane)
+    begins = np.clip(tail, 0, lane)
     ends = np.clip(front, 0, lane)
     y = np.array(_PORT_ROWS)[journeys.port]
     return Place(lanes.out + begins, y, ends - begins)
+
+
+def apart_from_headers(journeys: Journeys, front: Floats) -> tuple[Floats, Floats]:
+    """Return tail and front of each packet on its cable (J,), with a gap beside each header. [px].
+
+    A header is drawn wider than its scale, so what follows it gives way.
+    """
+    front = front.copy()
+    tail = front - np.where(journeys.is_cut, _HEADER_WIDTH, _PER_PACKET)
+    for port in range(len(_PORT_ROWS)):
+        ahead = None
+        on_way = np.flatnonzero((journeys.port == port) & (front > 0))
+        for j in on_way[np.argsort(-front[on_way], kind="stable")].tolist():
+            if ahead is not None and (journeys.is_cut[j] or journeys.is_cut[ahead]):
+                front[j] = min(front[j], tail[ahead] - _HEADER_GAP)
+                tail[j] = min(tail[j], front[j])
+                if journeys.is_cut[j]:
+                    tail[j] = front[j] - _HEADER_WIDTH
+            ahead = j
+    return tail, front
 
 
 def places_inside(run: Crossing, lanes: Lanes, now: float) -> Place:

@@ -431,6 +431,7 @@ def drift_scene(kelvin: int, spacing: int) -> Scene:
         nm=1e9 * moved[-1],
         share=share[-1],
         heat=1e3 * optical.heater(moved)[-1],
+        index=float(catalog.link_physics["silicon"]["group_index"].value),
     )
     return curve(
         "live.drift",

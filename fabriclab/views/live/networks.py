@@ -1,7 +1,7 @@
 """Live views of networks: families compared, a twisted torus, traffic on rails, failures, and cuts."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -37,6 +37,7 @@ SIZES = (16, 64, 256, 1024)
 _FILE = Path(__file__).with_name("families.json")
 FAMILIES: dict[str, list[dict[str, Any]]] = json.loads(_FILE.read_text(encoding="utf-8"))
 _MOST_FAILURES = 32
+_MOST_NAMED = 8  # of them, in words
 _MOST_FOR_CURVE = (
     512  # endpoints up to which what is left after fewer and more failures is computed, too
 )
@@ -870,12 +871,13 @@ def failures_scene(
     Beside a small fabric stands the bandwidth that is left after each number of failures of this draw, a ``curve``.
     """
     candidates = parts[what]
-    failed = np.random.default_rng(seed).permutation(len(candidates))[:count]
-    damaged = operations.fail(fabric, what, [candidates[i] for i in failed])
+    drawn_by_lot = np.random.default_rng(seed).permutation(len(candidates))[:count]
+    failed = [candidates[i] for i in drawn_by_lot]
+    damaged = operations.fail(fabric, what, failed)
     report = operations.report(fabric, damaged)
     caption = text(
         "live.failures.said",
-        n=failed.size,
+        n=len(failed),
         what=counted(len(candidates), what),
         part=100 * report.bandwidth,
         cut=counted(report.cut_off.size, "rank"),
@@ -892,8 +894,21 @@ def failures_scene(
         drawn = scene_of(damaged, None, "failure", said=caption, width=HALL_WIDTH)
     if drawn.wrong:
         return drawn
+    if failed:
+        drawn = replace(drawn, alt=f"{drawn.alt} {failed_in_words(fabric, what, failed)}")
     side = left_panel(curve(what, seed), what, count, report.bandwidth, drawn.height)
     return replace(drawn, side=side)
+
+
+def failed_in_words(fabric: Fabric, what: str, failed: Sequence[int]) -> str:
+    """Return which parts of the kind ``what`` have failed, for those who cannot see their colour."""
+    named = sorted(failed)[:_MOST_NAMED]
+    if what == "cable":
+        names = [link_in_words(fabric, 2 * cable) for cable in named]
+    else:
+        names = [f"{what} {number}" for number in named]
+    kind = "named" if len(failed) <= _MOST_NAMED else "named_some"
+    return text(f"live.failures.{kind}", names="; ".join(names), n=len(failed) - len(named))
 
 
 def left_panel(curve: Curve, what: str, count: int, share: float, height: float) -> Scene:

@@ -49,6 +49,7 @@ _PARTS = {
     "pp": ("pipeline", "bubble"),
     "dp": ("parameters", "gradients"),
 }
+_REST = ("logits", "gathered")
 _KEPT = ("weights", "gradients", "optimiser", "activations", "rest")
 _TENSOR = (2, 4, 8, 16)
 _STAGES = (1, 2, 4, 8)
@@ -311,9 +312,17 @@ def parallelism_scene(
     }
     side = map_panel(state, all_states(job, sharding, microbatch, order), sharding)
     # Else nothing in the picture says why the same layout is slower.
-    hint = text("live.parallelism.dealt") if order == "dealt out" else ""
+    hints = [text("live.parallelism.dealt")] if order == "dealt out" else []
+    hints.append(narrow_words(layers["memory"], layers["memory parts"]))
     return Scene(
-        said, Table(columns), layers, _HEIGHT, alt=said, width=_WIDTH, side=side, hint=hint
+        said,
+        Table(columns),
+        layers,
+        _HEIGHT,
+        alt=said,
+        width=_WIDTH,
+        side=side,
+        hint=" ".join(filter(None, hints)),
     )
 
 
@@ -505,7 +514,7 @@ def memory_layers(state: State) -> dict[str, Layer]:
     right = np.asarray(to_x(ends))
 
     hues = np.array([COLOUR[name] for name in ("soft", "edge", "soft", "hair", "edge")])
-    names = [text(f"live.parallelism.{name}") for name in parts]
+    names = [text(f"live.parallelism.{name}") for name in list(parts)[:-1]] + [rest_name(state)]
     notes = [gigabytes(size) for size in parts.values()]
     middle = _MEMORY_TOP + _LANE / 2
     return {
@@ -513,7 +522,7 @@ def memory_layers(state: State) -> dict[str, Layer]:
         "memory": boxes(
             left,
             _MEMORY_TOP,
-            np.maximum(right - left, 0.5),
+            np.where(sizes > 0, np.maximum(right - left, 0.5), 0.0),
             _LANE,
             round=1.0,
             colour=hues,
@@ -533,6 +542,28 @@ def memory_layers(state: State) -> dict[str, Layer]:
             colour=COLOUR["ink"] if state.fits else COLOUR["wrong"],
         ),
     }
+
+
+def rest_name(state: State) -> str:
+    """Return what the fullest GPU keeps besides state and activations: logits, gathered layers or both."""
+    stage = int(state.kept.total.argmax())
+    kept = [name for name in _REST if getattr(state.kept, name)[stage] > 0]
+    return text("live.parallelism.and").join(text(f"live.parallelism.{name}") for name in kept)
+
+
+def narrow_words(bar: Layer, words: Layer) -> str:
+    """Return which parts of the bar of memory have no room for their names, with their sizes; empty if none."""
+    rows = zip(
+        bar.fields["names"],
+        bar.fields["notes"],
+        words.fields["texts"],
+        bar.fields["w"],
+        strict=True,
+    )
+    narrow = [f"{name} {size}" for name, size, word, wide in rows if wide > 0 and not word]
+    if not narrow:
+        return ""
+    return text("live.parallelism.narrow", parts=", ".join(narrow))
 
 
 def limit_layers(room: float, x: float) -> dict[str, Layer]:
