@@ -678,8 +678,7 @@ def sentence_at(t: Timeline, flows: Flows, bars: Bars, busy: Flags, now: float) 
             for kind, n in zip(listed, counts.tolist(), strict=True)
         ]
     turn = turn_at(t, np.unique(flows.group[bars.flow[busy]]), now)
-    key = "timeline.belongs" if n_busy == 1 else "timeline.belong"
-    return f"{sentence} {text(key, kinds=', '.join(listed), turn=turn)}"
+    return f"{sentence} {text('timeline.belong', kinds=', '.join(listed), turn=turn)}"
 
 
 def kind_in_words(label: str) -> str:
