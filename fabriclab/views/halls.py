@@ -50,7 +50,6 @@ _BETWEEN = (
 )  # between two rows, if there are one, two or more rows of switches [px]
 _LETTER = 7.2  # width of a letter [px]
 _NUMBER = 8.6  # room for a digit in a box [px]
-_SAME = 1e-6  # difference up to which loads of cells are one
 _RIGHT = 72.0  # room for the number of cables [px]
 
 
@@ -442,11 +441,7 @@ def _cell_layer(hall: Hall, places: _Places, colour: str, load: Floats, failed: 
     f = hall.fabric
     if colour == "load":
         idle = np.where(np.isnan(load), COLOUR["gpu"], COLOUR["hair"])
-        # Where all have one load, they are no finding, and recede behind the cables: in grey, as a paler colour would
-        # stand for another load.
-        known = np.nan_to_num(load)
-        is_lit = (known > 0) & (np.ptp(known) >= _SAME)
-        hue = np.where(is_lit, shade(load), np.where(known > 0, COLOUR["edge"], idle))
+        hue = np.where(np.nan_to_num(load) > 0, shade(load), idle)
     elif colour == "failure":
         hue = np.where(failed, COLOUR["failed"], COLOUR["gpu"])
     else:

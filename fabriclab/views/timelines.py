@@ -678,7 +678,8 @@ def sentence_at(t: Timeline, flows: Flows, bars: Bars, busy: Flags, now: float) 
             for kind, n in zip(listed, counts.tolist(), strict=True)
         ]
     turn = turn_at(t, np.unique(flows.group[bars.flow[busy]]), now)
-    return f"{sentence} {text('timeline.belong', kinds=', '.join(listed), turn=turn)}"
+    belonging = text("timeline.belong", kinds=", ".join(listed), turn=turn)
+    return f"{sentence} {belonging}"
 
 
 def kind_in_words(label: str) -> str:

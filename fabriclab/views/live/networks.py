@@ -907,8 +907,8 @@ def failed_in_words(fabric: Fabric, what: str, failed: Sequence[int]) -> str:
         names = [link_in_words(fabric, 2 * cable) for cable in named]
     else:
         names = [f"{what} {number}" for number in named]
-    kind = "named" if len(failed) <= _MOST_NAMED else "named_some"
-    return text(f"live.failures.{kind}", names="; ".join(names), n=len(failed) - len(named))
+    key = "live.failures.named" if len(failed) <= _MOST_NAMED else "live.failures.named_some"
+    return text(key, names="; ".join(names), n=len(failed) - len(named))
 
 
 def left_panel(curve: Curve, what: str, count: int, share: float, height: float) -> Scene:

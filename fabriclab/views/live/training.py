@@ -505,6 +505,7 @@ def overlap_scene(job: Case, priority: bool | str, bucket: float, start: float, 
         less = seconds_words(strips[1].exposed)
         both = text("live.overlap.both", waits=seconds_words(exposed), less=less)
         said = f"{both} {said}"
+    steps = text("live.overlap.steps", start=start * 1e-6)
     layers, height = strip_layers(strips)
     side = overlap_panel(job, strips, buckets, start * 1e-6, way, height)
     return Scene(
@@ -512,7 +513,7 @@ def overlap_scene(job: Case, priority: bool | str, bucket: float, start: float, 
         strip_table(strips),
         layers,
         height,
-        alt=f"{said} {text('live.overlap.steps', start=start * 1e-6)}",
+        alt=f"{said} {steps}",
         width=_PICTURE,
         side=side,
         hint=text("live.overlap.hint"),
@@ -958,7 +959,8 @@ def delay_layers(
     """Return the layers of a timeline with its bars coloured by their delay, and the end without a slow rank."""
     lane_names = list(drawn.layers["lanes"].fields["texts"])
     room = timelines.room_for(lane_names, drawn.width)
-    end = float(timelines.across(timeline, before, room))  # [px]
+    firsts = np.ones(timeline.repeat.size, dtype=np.int64)
+    end = float(timelines.across(timeline, before, room, firsts))  # [px]
     row = drawn.height - 11  # of the scale below the bars [px]
     layers = {}
     for name, layer in drawn.layers.items():
