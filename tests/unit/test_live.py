@@ -2051,6 +2051,38 @@ def test_the_box_of_a_drive_meets_no_other_box(server):
     assert np.all(apart)
 
 
+def test_marks_of_a_measurement_and_their_spread_stay_while_the_model_moves():
+    here = fl.core.Result(
+        "all_reduce",
+        "measured",
+        [2**25, 2**30],
+        [2e-3, 4e-2],
+        n_ranks=10,
+        low=[1.9e-3, 3e-2],
+        high=[3e-3, 5e-2],
+    )
+
+    def beside(lag=14):
+        return {"here": here, **modelled(lag)}
+
+    view = live.sweep(beside, y="busbw", controls={"lag": live.Slider(1, 40)}, lag=14)
+    before = view.scene.layers
+    after = view.set(lag=30).scene.layers
+    assert {name: before[name].fields["x"].size for name in ("spread", "marks")} == {
+        "spread": 4,
+        "marks": 2,
+    }
+    for name in ("spread", "marks"):
+        for one in ("x", "y"):
+            # The axis may follow a little.
+            np.testing.assert_allclose(before[name].fields[one], after[name].fields[one], atol=1)
+    mark = before["marks"].fields["y"]
+    low, high = before["spread"].fields["y"].reshape(2, 2).T
+    assert np.all((np.minimum(low, high) < mark) & (mark < np.maximum(low, high)))
+    assert not np.array_equal(before["lines"].fields["y"], after["lines"].fields["y"])
+    assert view.picture().figure.axes
+
+
 def test_the_values_beside_dots_keep_clear_of_the_curves():
     side = live.overlap(bucket=220, priority="both").scene.side
     curve, values = side.layers["curves"].fields, side.layers["values"].fields
