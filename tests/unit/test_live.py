@@ -2068,18 +2068,16 @@ def test_marks_of_a_measurement_and_their_spread_stay_while_the_model_moves():
     view = live.sweep(beside, y="busbw", controls={"lag": live.Slider(1, 40)}, lag=14)
     before = view.scene.layers
     after = view.set(lag=30).scene.layers
-    assert {name: before[name].fields["x"].size for name in ("spread", "marks")} == {
-        "spread": 4,
-        "marks": 2,
-    }
-    for name in ("spread", "marks"):
+    marks = [i for i, name in enumerate(before["dots"].fields["names"]) if "here" in name]
+    assert len(marks) == 2 and before["spread"].fields["x"].size == 4
+    for name in ("spread", "dots"):
         for one in ("x", "y"):
             # The axis may follow a little.
             np.testing.assert_allclose(before[name].fields[one], after[name].fields[one], atol=1)
-    mark = before["marks"].fields["y"]
+    mark = before["dots"].fields["y"][marks]
     low, high = before["spread"].fields["y"].reshape(2, 2).T
     assert np.all((np.minimum(low, high) < mark) & (mark < np.maximum(low, high)))
-    assert not np.array_equal(before["lines"].fields["y"], after["lines"].fields["y"])
+    assert not np.allclose(before["lines"].fields["y"], after["lines"].fields["y"], atol=2)
     assert view.picture().figure.axes
 
 
