@@ -123,7 +123,6 @@ def test_the_list_of_lessons_shows_its_pictures(chrome, place):
 
 
 @pytest.mark.slow
-@pytest.mark.alone
 @pytest.mark.parametrize("lesson", ["00_start_here", "31_all_reduce"])
 def test_a_lesson_runs_from_top_to_bottom(chrome, place, lesson):
     address, folder = place
@@ -138,7 +137,6 @@ def test_a_lesson_runs_from_top_to_bottom(chrome, place, lesson):
 
 
 @pytest.mark.slow
-@pytest.mark.alone
 def test_the_ring_is_stepped_by_hand(chrome, place):
     address, _ = place
     page = opened(chrome, address, "31_all_reduce", reduced_motion="reduce")
@@ -267,7 +265,6 @@ def test_the_server_passes_each_message_on_at_once(root):
 
 
 @pytest.mark.slow
-@pytest.mark.alone
 def test_a_saved_lesson_opens_again_with_its_pictures_and_says_what_to_do(chrome, place, root):
     address, folder = place
     ruler = "import fabriclab as fl\nfl.live.ruler({'copy': '10 GB/s'}, {})"
@@ -309,7 +306,6 @@ def test_a_saved_lesson_opens_again_with_its_pictures_and_says_what_to_do(chrome
 
 
 @pytest.mark.slow
-@pytest.mark.alone
 @pytest.mark.parametrize(
     ("name", "environment", "look"),
     [
