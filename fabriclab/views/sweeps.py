@@ -1,5 +1,6 @@
 """Sweeps: time or bus bandwidth over size or ranks, for predicted, measured and published results."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -84,7 +85,8 @@ _LEADER_GAP = 3.0  # from such a line to the name [px]
 _OFF_LINE = 11.0  # from a line to the middle of its value at the cursor [px]
 _BESIDE_MARK = 6.0  # from the middle of a mark to the line that leads to a name [px]
 _FAR = 140.0  # and one that ends even farther is named on any side of its end that is free [px]
-_ASIDE = (17.0, -17.0)  # from its last mark down and up to such a name [px]
+# From its last mark down and up to such a name [px]: on its own height, below and above, and then a row farther.
+_ASIDE = (17.0, -17.0, 31.0, -31.0)
 _LOW = 8.5  # half the height of such a name [px]
 _SHORT = 60.0  # a series that ends so far from the right edge is named where it ends
 _HATCH_STEP, _HATCH_HEIGHT = 7.0, 9.0  # of the strokes on the side that cannot be reached
@@ -104,6 +106,7 @@ _BESIDE = ("direct",)
 _MARK, _CORE = 4.0, 2.0  # radius of a mark on a line, and of the dot inside a cored one [px]
 _AROUND = (-15.0, 15.0, 0.0, -28.0, 28.0)  # from a point to the middle of its words, downwards [px]
 _LINE_BETWEEN = 12  # points that a line between a point and its words counts as
+_LEADER_APART = 8.0  # from the end of a line to such words, to their middle [px]
 _WORDS_AS_POINTS = 24  # points that words count as, for those that are placed after them
 _AROUND_DOT = 7.0  # radius of the ring around a named dot [px]
 _DOT, _POINT = 3.8, 5.5  # radius of a dot, and of a marked point of a line [px]
@@ -736,7 +739,10 @@ def _place_inside(
     if x > area.right - _FAR:  # a line to the column is short
         return None
     beside = [(x - 14 - width, y, x - 10, 2.0)]
-    beside += [(x - width / 2, y + aside, x, 1.0) for aside in _ASIDE]
+    for aside in _ASIDE:
+        beside.append((x - width / 2, y + aside, x, 1.0))
+        beside.append((x + 6, y + aside, x + 6, 0.0))
+        beside.append((x - 6 - width, y + aside, x - 6, 2.0))
     for left, middle, at, align in beside:
         fits = left > area.left and area.top < middle < area.bottom - 10
         if fits and not crowding(left, middle, width, drawn, _LOW):
@@ -842,6 +848,7 @@ def point_layers(
         row = np.linspace(x, x + _LETTER * len(words), _WORDS_AS_POINTS)
         taken = np.concatenate([taken, [row, np.full(row.size, y)]], axis=1)
     best = []
+    leaders: list[Floats] = []  # where another line runs between a point and its words
     for one, (x, y) in zip(points, places.tolist(), strict=True):
         wide = len(one.words) * _LETTER
         ways = []
@@ -864,6 +871,10 @@ def point_layers(
         place = ways[int(np.argmin(costs))]
         best.append(place)
         begin = place[0] - place[2] / 2 * wide
+        if lines_between(x, y, place[1], series, area):
+            end = float(np.clip(x, begin + _LETTER, begin + wide - _LETTER))
+            up = math.copysign(_LEADER_APART, y - place[1])
+            leaders.append(np.array([[x, y], [end, place[1] + up]]))
         row = np.linspace(begin, begin + wide, _WORDS_AS_POINTS)
         taken = np.concatenate([taken, [row, np.full(row.size, place[1])]], axis=1)
     left, height, align = np.array(best).T
@@ -884,9 +895,10 @@ def point_layers(
         "named words": texts(left, height, words, align=align, bold=1.0, halo=1.0),
     }
     below = {
+        "named leaders": lines(leaders, width=1.0, colour=COLOUR["ink"]),
         "named below": Layer(
             "dots", {**look, "x": x[has_dot], "y": y[has_dot], "size": _AROUND_DOT}
-        )
+        ),
     }
     return PointLayers(below, above)
 

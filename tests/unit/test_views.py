@@ -625,6 +625,22 @@ def test_points_of_the_finding_are_marked_and_ring_the_dots_that_are_there():
         views.sweep(runs, points={"beyond": (size, 1e9)})
 
 
+def test_words_of_a_point_with_another_line_between_are_led_to_it():
+    sizes = 2.0 ** np.arange(10, 30)
+    low, high = (
+        Result("all_reduce", "predicted", sizes, start + sizes / 1e10, 8)
+        for start in (75e-6, 115e-6)
+    )
+    point = {"tree/LL from 1 KiB": (1024.0, float(low.time[0]))}
+    alone = sweep_scene({"LL": low}, points=point).layers
+    assert alone["named leaders"].fields["x"].size == 0
+    layers = sweep_scene({"LL": low, "LL128": high}, points=point).layers
+    words, leader, dot = (layers[name].fields for name in ("named words", "named leaders", "named"))
+    assert (leader["x"][0], leader["y"][0]) == (dot["x"][0], dot["y"][0])
+    assert 0 < leader["y"][1] - words["y"][0] < 10  # ends below the words
+    assert words["x"][0] <= leader["x"][1] < words["x"][0] + 150
+
+
 def test_notes_on_a_shared_machine_are_told_once():
     tail = f"{MACHINE_SHARED}, times are upper bounds"
     runs = {
