@@ -350,6 +350,8 @@ def test_every_lesson_in_every_dress(chrome, root, tmp_path, pseudo, name, envir
                             part.evaluate("(p) => p.outerHTML"),
                         )
                 shot(page, f"{name}-{lesson.split('_')[0]}-{number}", view)
+            # Eighty kernels at once would fill the memory.
+            page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")
             page.close()
 
 
