@@ -25,6 +25,7 @@ _MOST_DECADES = 8  # with a tick each
 _MOST_TICKS = 10  # on an x axis
 _TICK_ROOM = 56.0  # width of a tick's label on an x axis, with the room beside it [px]
 _MARK = 5.0  # length of the stroke at a tick [px]
+_SMALL = 1e-4  # a number below it is written with a power of ten
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -84,12 +85,25 @@ class PlotArea:
 
 def scientific(value: float) -> str:
     """Write a number with two significant digits; far from 1 as a multiple of a power of ten, such as "2·10⁻⁵"."""
-    if value == 0 or 1e-4 <= abs(value) < 10:
+    if value == 0 or _SMALL <= abs(value) < 10:
         return f"{value:.2g}"
     digits, exponent = f"{value:.1e}".split("e")
     if 10 <= abs(value) < 1e4:
         return f"{float(digits) * 10 ** int(exponent):,.0f}"
-    power = "10" + str(int(exponent)).translate(_RAISED)
+    return _product(digits, int(exponent))
+
+
+def power_of_ten(value: float) -> str:
+    """Write a number with two significant digits as a multiple of a power of ten, such as "10⁻²"; 1 stays 1."""
+    if value == 0:
+        return "0"
+    digits, exponent = f"{value:.1e}".split("e")
+    return _product(digits, int(exponent)) if int(exponent) else f"{value:.2g}"
+
+
+def _product(digits: str, exponent: int) -> str:
+    """Return "2·10⁻⁵" of the digits "2.0" and the exponent -5, and "10⁻⁵" of the digits "1.0"."""
+    power = "10" + str(exponent).translate(_RAISED)
     digits = digits.removesuffix(".0")
     return power if digits == "1" else f"{digits}·{power}"
 
@@ -226,6 +240,8 @@ def axes_layers(
 
 def tick_words(values: Sequence[float], show: Formatter) -> tuple[str, list[str]]:
     """Return the unit that all values share, or "", and what is written at each value."""
+    if show is scientific and 0 < min((abs(v) for v in values if v), default=0.0) < _SMALL:
+        show = power_of_ten  # all ticks alike
     words = [_short(word) for word in tick_texts(values, show)]
     shared = {word.partition(" ")[2] for value, word in zip(values, words, strict=True) if value}
     if len(shared) > 1:

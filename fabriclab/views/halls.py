@@ -6,6 +6,7 @@ switch. NICs, and what else sits in a server, belong to the cell of their GPU.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -393,7 +394,19 @@ def hall_scene(
     place = marks.row if colour == "tier" else marks.rail
     colours = layout.colour_sentence(colour, cables.fullest, place, cables.failed.sum(), f.n_cables)
     scene = layout.scene_with_words(placed, layers, height, said=said, colours=colours)
-    return replace(scene, width=width)
+    return replace(scene, width=width, hint=_order_words(layers["nodes"]))
+
+
+def _order_words(nodes: Layer) -> str:
+    """Return why the numbers in a row of switches are not in order; nothing if they are, or if there are none."""
+    y, x, words = (nodes.fields[name] for name in ("y", "x", "texts"))
+    numbers = [
+        (up, across, int(word)) for up, across, word in zip(y, x, words, strict=True) if word
+    ]
+    rows = [
+        [n for _, _, n in row] for _, row in itertools.groupby(sorted(numbers), lambda one: one[0])
+    ]
+    return "" if all(row == sorted(row) for row in rows) else text("fabric.above_servers")
 
 
 @lru_cache(maxsize=8)

@@ -169,7 +169,9 @@ def ruler_scene(marks: Sequence[RulerMark], rate: float | None = None) -> Scene:
         if not mark.chosen
     ]
     alt = f"{sentence} " + "; ".join(others)
-    return Scene(sentence, _factor_table(rows, rate), layers, bottom + _BELOW, alt, width=_WIDTH)
+    hint = text("ruler.rounds") if any(len(mark.rounds) for mark in rows) else ""
+    table = _factor_table(rows, rate)
+    return Scene(sentence, table, layers, bottom + _BELOW, alt, width=_WIDTH, hint=hint)
 
 
 def together(rows: Sequence[RulerMark]) -> list[RulerMark]:
@@ -401,8 +403,9 @@ def _factor(a: float, b: float) -> str:
 # One measurement beside what is expected -----------------------------------------------------------
 
 _BAND_LEFT, _BAND_RIGHT = 110.0, 760.0  # ends of the axis [px]
-_BAND_TOP, _BAND_MIDDLE, _BAND_BOTTOM = 34.0, 92.0, 126.0  # of the axis and the band [px]
+_BAND_TOP, _BAND_MIDDLE, _BAND_BOTTOM = 34.0, 84.0, 126.0  # of the axis and the band [px]
 _BAND_HIGH = 26.0  # height of the band [px]
+_BAND_APART = 150.0  # room for the name of a mark before the band [px]
 _BAND_ROOM = 1.15  # the axis ends so far beyond the highest rate
 
 
@@ -444,8 +447,9 @@ def band_scene(rate: float, expected: float, low: float, high: float) -> Scene:
             "band.expected", low=plain(units.format_rate(low)), high=plain(units.format_rate(high))
         ),
     }
-    # The name of the band stands over it, and that of the mark beyond the end of the band or beside the mark.
-    beside = right if left <= at <= right else at
+    # The name of the band stands over it, and that of the mark beside the mark or, within the band, under it.
+    is_within = left - _BAND_APART <= at <= right
+    name_x, name_y = (at, top + _BAND_HIGH + 11) if is_within else (at + 12, _BAND_MIDDLE)
     layers = {
         **tick_layers(ticks, to_x, units.format_rate, (_BAND_TOP + 14, _BAND_BOTTOM), True),
         "band": boxes(left, top, right - left, _BAND_HIGH, colour=COLOUR["hair"], round=0.0),
@@ -470,9 +474,10 @@ def band_scene(rate: float, expected: float, low: float, high: float) -> Scene:
             halo=1.0,
         ),
         "name": texts(
-            [beside + 12],
-            _BAND_MIDDLE,
+            [name_x],
+            name_y,
             [text("band.measured", rate=words["measured"])],
+            align=1.0 if is_within else 0.0,
             bold=1.0,
             halo=1.0,
         ),

@@ -107,6 +107,7 @@ _MARK, _CORE = 4.0, 2.0  # radius of a mark on a line, and of the dot inside a c
 _AROUND = (-15.0, 15.0, 0.0, -28.0, 28.0)  # from a point to the middle of its words, downwards [px]
 _LINE_BETWEEN = 12  # points that a line between a point and its words counts as
 _LEADER_APART = 8.0  # from the end of a line to such words, to their middle [px]
+_AMONG_NAMES = 8  # points that a place beyond the axis counts as, where names of series stand
 _WORDS_AS_POINTS = 24  # points that words count as, for those that are placed after them
 _AROUND_DOT = 7.0  # radius of the ring around a named dot [px]
 _DOT, _POINT = 3.8, 5.5  # radius of a dot, and of a marked point of a line [px]
@@ -866,6 +867,7 @@ def point_layers(
         costs = [
             crowding(way[0] - way[2] / 2 * wide, way[1], wide, taken)
             + _LINE_BETWEEN * lines_between(x, y, way[1], series, area)
+            + _AMONG_NAMES * (way[0] + (1 - way[2] / 2) * wide > area.right)
             for way in ways
         ]
         place = ways[int(np.argmin(costs))]
@@ -1224,7 +1226,10 @@ def error_panel(missed: Sequence[Miss], x: str, bottom: float) -> Scene:
     labels = label_layers(ended, area, drawn, _SIDE) if several else {"labels": texts_at()}
     worst = int(np.abs(first.points[1]).argmax())
     off = float(first.points[1, worst])
-    most = Named(area.format_y(off), float(first.points[0, worst]), off)
+    words = area.format_y(off)
+    if several:
+        words = text("sweep.most_off", label=first.label, off=words)
+    most = Named(words, float(first.points[0, worst]), off)
     named = point_layers([most], [], area, drawn, labels["labels"], _SIDE)
     if several:
         layers |= labels | {"beyond": _beyond_words(whole, area, ends[1], labels["labels"])}

@@ -80,6 +80,7 @@ _FEWER_NAMES = 10  # of more ranks so many have one
 _SORTED_LEFT = 40.0
 _SORTED_RIGHT = 340.0
 _SORTED_WIDTH = 360.0
+_BESIDE_TOP = 24.0  # a bar that is so much higher than the next has room for words beside it [px]
 _SORTED_TOP = 70.0
 
 
@@ -950,6 +951,11 @@ def sorted_panel(traffic: Traffic) -> Scene:
     )
     mean = float(to_y(1.0))
     words = text("live.traffic.top", name=traffic.names[order[0]], times=float(times[0]))
+    tops = to_y(times)
+    # Beside the highest bar, if that stands out; a number of the axis may be left of its top.
+    stands_out = float(tops[:2].max()) - float(tops[0]) > _BESIDE_TOP
+    name_x = _SORTED_LEFT + (wide + 8 if stands_out else 0.0)
+    name_y = float(tops[0]) + (8 if stands_out else -10)
     return Scene(
         "",
         layers={
@@ -971,7 +977,7 @@ def sorted_panel(traffic: Traffic) -> Scene:
             "mean name": texts(
                 _SORTED_RIGHT, mean - 9, [text("live.traffic.mean")], align=2.0, halo=1.0
             ),
-            "fullest": texts(_SORTED_LEFT, float(to_y(times[0])) - 10, [words], bold=1.0, halo=1.0),
+            "fullest": texts(name_x, name_y, [words], bold=1.0, halo=1.0),
             "axis": texts(
                 _SORTED_RIGHT,
                 bottom + 12,
