@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -50,6 +51,7 @@ _BELOW = 40.0  # room for the axis [px]
 _BAR_TOP = 0.11  # upper edge of a bar that has its lane for itself, as a fraction of the height of the lane
 _BAR_SHARE = 0.78  # height of such a bar, as a fraction of the height of the lane
 _LETTER = 6.8  # width of a letter in the legend [px]
+_ABOVE = 7.0  # from the names of passes to their bars [px]
 _PALE = 0.65  # opacity of flows that are not under way
 _TICKS_APART = 85.0  # about [px]
 _NUMBER_ROOM = 4.0  # in a bar beside its number [px]
@@ -244,6 +246,7 @@ def timeline_scene(
         return Scene(clauses[0], table, layers, bottom + _BELOW, alt, caption=left_out, width=width)
 
     layers["kinds pale"] = pale_samples(layers["kinds"])
+    layers["passes"] = pass_words(flows, bars, layers["bars"])
     line = float(across(t, now, room, turns))
     if len(flows.labels) < 2:  # else the legend stands there
         layers["turns"] = turn_layer(t, room, turns)
@@ -418,11 +421,13 @@ def turn_layer(t: Timeline, room: Room, turns: Ints) -> Layer:
     """Return above each repeated group which of its repetitions is drawn, and when that begins."""
     begin = drawn_from(t, turns)
     middle, words = [], []
-    for group in np.flatnonzero((t.repeat > 1) & (t.period > 0)).tolist():
+    groups = np.flatnonzero((t.repeat > 1) & (t.period > 0)).tolist()
+    key = "timeline.drawn_in" if len(groups) > 1 else "timeline.drawn"
+    for group in groups:
         ends = begin[group] + np.array([0.0, t.period[group]])
         left, right = across(t, ends, room, turns).tolist()
         start = _begin_words(begin[group], t.period[group])
-        name = text("timeline.drawn", turn=turns[group], n=t.repeat[group], start=start)
+        name = text(key, g=group, turn=turns[group], n=t.repeat[group], start=start)
         if _NAME_LETTER * len(name) < right - left:
             middle.append((left + right) / 2)
             words.append(name)
@@ -555,6 +560,27 @@ def bar_layer(
         names=names,
         notes=notes,
     )
+
+
+def pass_words(flows: Flows, bars: Bars, drawn: Layer) -> Layer:
+    """Return the names of the passes above the runs of their bars in the first lane.
+
+    A pale bar of one pass may look as a strong one of another in the legend.
+    """
+    x, wide, top = (drawn.fields[name] for name in ("x", "w", "y"))
+    first = np.flatnonzero(bars.lane == 0)
+    in_order = first[np.argsort(x[first], kind="stable")].tolist()
+    middles, words = [], []
+    for kind, run in itertools.groupby(
+        in_order, lambda bar: flows.labels[flows.label[bars.flow[bar]]]
+    ):
+        here = list(run)
+        begin, end = float(x[here[0]]), float(x[here[-1]] + wide[here[-1]])
+        if kind in _PASSES and end - begin > _LETTER * len(kind):
+            middles.append((begin + end) / 2)
+            words.append(kind)
+    height = float(top[first].min(initial=np.inf)) - _ABOVE if words else 0.0
+    return texts(middles, height, words, align=1.0, size=11.0, colour=COLOUR["soft"], halo=1.0)
 
 
 def _bar_note(size: float, start: float, finish: float) -> str:

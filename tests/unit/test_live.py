@@ -744,7 +744,7 @@ def test_flows_of_repeated_steps_run_at_every_time():
         turns = {here: turn, other: 1}
         for group, drawn in enumerate([first, second]):
             start = f"{1e6 * begun[group]:.4g} µs"
-            words = text("timeline.drawn", turn=turns[group], n=7, start=start)
+            words = text("timeline.drawn_in", g=group, turn=turns[group], n=7, start=start)
             assert drawn == words, at
     assert view.scene.layers["repeats"].fields["texts"] == ["6 more", "6 more"]
 

@@ -197,8 +197,8 @@ def test_what_demand_fails_on_is_drawn_with_two_rails():
     said = view.scene.said
     # The words hold both figures, which stand there once; the leaf's name is no number of a pod.
     assert said.startswith(share.split(":")[0]) and said.count("GB/s") == 2
-    assert "leaf 0 of pod 1 → spine 0" in said
-    assert shown(found.words) in said.replace("leaf 0 of pod 1", "leaf 0.1")
+    assert "leaf 0 of pod\u00a01 → spine 0" in said
+    assert shown(found.words) in said.replace("leaf 0 of pod\u00a01", "leaf 0.1")
 
 
 def test_a_failed_switch_and_the_servers_that_it_cuts_off_have_crosses():
@@ -293,7 +293,7 @@ def test_the_printed_picture_says_which_requirement_by_how_much_and_where():
     found = designs.check(TAPERED, "demand")
     picture = views.design(TAPERED, found)
     assert (
-        shown(found.words) in picture.alt.replace("leaf 0 of pod 1", "leaf 0.1")
+        shown(found.words) in picture.alt.replace("leaf 0 of pod\u00a01", "leaf 0.1")
         and text("plan.name_demand") in picture.finding
     )
     assert picture.svg().startswith("<svg role=")
