@@ -1057,7 +1057,7 @@ def test_a_live_table_is_open_and_follows_the_keyboard(page):
     show(page, VIEWS["table"]())
     page.wait_for_selector(".fl-table table")
     assert not page.is_visible(".fl-canvas")
-    page.focus("[data-control=n]")
+    page.focus("[data-control=ranks]")
     page.keyboard.press("End")
     page.wait_for_function("() => document.querySelectorAll('.fl-table tbody tr').length === 9")
 

@@ -110,6 +110,7 @@ def test_a_child_is_counted_whatever_became_of_it(name):
     assert used(CHILDREN[name]) == pytest.approx(0.3, abs=0.05)
 
 
+@pytest.mark.alone  # looks that come late miss the last part of a child's time
 def test_a_child_that_nobody_waits_for_stays_in_the_time_when_it_is_gone():
     body = (
         "import signal\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
