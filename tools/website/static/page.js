@@ -227,6 +227,9 @@ async function showView(place) {
     place.addEventListener("pointerdown", ({ target }) => (model.dragged = target.type === "range"));
     addEventListener("pointerup", () => (model.dragged = false));
     holdHead(place);
+    place.addEventListener("click", ({ target }) => { // what opens below the picture comes into sight
+      if (target.closest(".fl-icon[aria-expanded=true]")) requestAnimationFrame(() => place.querySelector(".fl-more").scrollIntoView({ block: "nearest" }));
+    });
     place.classList.toggle("fl-no-pin", record.shares_axes);
     const still = record.spec.controls.filter(({ name }) => record.axes[name].length < 2);
     for (const { name } of still)
