@@ -20,6 +20,9 @@ from fabriclab.operations.sequential import Cusum, Threshold, limit_for, positiv
 
 __all__ = ["Watch", "calibration_factor", "shift_of", "watch"]
 
+_DAY = 86400.0  # [s]
+_WHOLE = 1000  # samples, from which on nobody reads a fraction; illustrative
+
 
 def shift_of(loss: float, noise: float) -> float:
     """Return by how many standard deviations the time of a link grows that loses a part of its rate.
@@ -46,6 +49,16 @@ def shift_of(loss: float, noise: float) -> float:
         noise, "noise", "it is the standard deviation of one timing over its mean, such as 0.02"
     )
     return loss / (1 - loss) / spread
+
+
+def _count(samples: float) -> str:
+    """Return a mean number of samples: with four digits, and from a thousand on as a whole number of three."""
+    return f"{samples:.4g}" if samples < _WHOLE else f"{float(f'{samples:.3g}'):,.0f}"
+
+
+def _lasting(seconds: float) -> str:
+    """Return a time with three digits, from a day on in days."""
+    return units.format_time(seconds) if seconds < _DAY else f"{seconds / _DAY:.3g} d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +102,7 @@ class Watch:
         """Return a table of texts."""
 
         def cells(delay: float) -> list[str]:
-            return [f"{delay:,.4g}", units.format_time(delay * self.step)]
+            return [_count(delay), _lasting(delay * self.step)]
 
         return [
             ["test", "samples until it finds the loss", "time"],
@@ -99,10 +112,10 @@ class Watch:
 
     def __repr__(self) -> str:
         """Show loss, delay and false alarms."""
-        every = units.format_time(self.false_alarm_every)
+        every = _lasting(self.false_alarm_every)
         return (
             f"<Watch: a loss of {units.format_share(self.loss, 2)} at noise {units.format_share(self.noise, 2)} "
-            f"is found after {self.delay:.4g} samples "
+            f"is found after {_count(self.delay)} samples "
             f"on average; {self.links:,} links, a false alarm every {every}>\n{as_text(self.rows())}"
         )
 
@@ -116,7 +129,7 @@ def watch(
     *,
     links: int = 1024,
     step: units.Quantity = 1.0,  # illustrative: a sample each second unless given
-    false_alarm_every: units.Quantity = 7 * 86400.0,  # illustrative: once a week
+    false_alarm_every: units.Quantity = 7 * _DAY,  # illustrative: once a week
 ) -> Watch:
     """Return the test that finds a loss of rate fastest, for a number of links and an agreed number of false alarms.
 

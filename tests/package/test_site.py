@@ -230,9 +230,38 @@ def test_a_page_names_no_place_of_the_machine_that_built_it():
 
 
 def test_a_report_says_that_it_counts_no_answer_of_the_reader():
-    nb = executed_book("fl.report()", '<div class="fl-card">0 of 6</div>')
+    state = text("report.state", title="Rings", state=text("state.new"), right=0, n=6)
+    of = text("report.of", n=0, total=6)
+    file = text("report.file", path="fabriclab-progress.json")
+    stored = f"<details><summary>{text('report.all')}</summary><div>Nothing.</div></details>"
+    card = (
+        f'<div class="fl-card"><h2>{state}</h2><h3>Checks <em>{of}</em></h3>{stored}'
+        f"<div>{file}</div></div>"
+    )
+    nb = executed_book("fl.report()", card)
     (output,) = pages.lesson(nb, "31_x", {}).nb.cells[2]["outputs"]
-    assert output["data"]["text/html"].endswith(f'<p class="fl-needs">{pages.WORDS["report"]}</p>')
+    assert output["data"]["text/html"] == (
+        f'<p class="fl-needs">{pages.WORDS["report"]}</p>'
+        '<div class="fl-card"><h2>Rings</h2><h3>Checks</h3><div></div></div>'
+    )
+
+
+def test_a_function_that_nobody_has_written_is_no_mistake_of_the_reader():
+    verdict = f'<div class="fl-verdict "><b>got None.</b><p>{text("check.uncounted")}</p></div>'
+    nb = executed_book(
+        "fl.check('31-f', f)", f'<div class="fl-card"><p>Write it.</p>{verdict}</div>'
+    )
+    (output,) = pages.lesson(nb, "31_x", {}).nb.cells[2]["outputs"]
+    assert output["data"]["text/html"] == (
+        f'<div class="fl-card"><p>Write it.</p><p class="fl-needs">{pages.WORDS["function"]}</p></div>'
+    )
+
+
+def test_a_page_that_stores_nothing_does_not_promise_to_keep_it():
+    end = "*Facts of today. Back another day? Choose Run > Run All Cells: what you stored is kept.*"
+    nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(end)])
+    (cell,) = pages.lesson(nb, "31_x", {}).nb.cells
+    assert cell["source"] == "*Facts of today.*"
 
 
 def test_links_to_other_lessons_lead_to_their_pages():

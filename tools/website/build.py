@@ -65,12 +65,18 @@ WELCOME = """# fabriclab
 
 ![{alt}](docs/img/hero.gif)
 
+:::{{container}} fl-recorded
+This is a recording, so its slider and its buttons do not answer; in [lesson 22](notebooks/22_dragonfly.ipynb) you move
+them yourself. *Minimal* sends each packet the shortest way, and *Valiant* by way of a group that is drawn at random.
+:::
+
 {lead}
 
 This site has the whole course, with everything that its cells showed when the site was built. It needs no
 installation and no server: pictures with controls answer from states that were computed beforehand, and questions say
 whether a first answer is right. To change a cell, to measure your own machine, or to keep what you answer,
-[install the course](docs/install.md); [what works here and what does not](docs/site.md) is a page of its own.
+[install the course](docs/install.md). See [what works here and what does
+not](docs/site.md#what-works-without-a-kernel).
 
 Begin with [lesson 00](notebooks/00_start_here.ipynb), or search in the field at the side. On a phone it is behind the
 three lines at the top.

@@ -33,6 +33,13 @@ BOOK = re.compile(r'href="((?!https?:)[\w./-]+)\.ipynb(#[^"]*)?"')
 # The file of progress of a run for the site, or for `make notebooks`, on the machine that builds.
 PLACE = re.compile(r"/[\w./-]*/build/(?:website/progress|executed)/[\w./-]+\.json")
 SCHEME = re.compile(r"[a-z]+:|#")
+# Words for a reader with a kernel, which are untrue on a page that stores nothing.
+BACK = re.compile(r" Back another day\? [^*\n]*(?=\*)")
+UNWRITTEN = re.compile(
+    r'<div class="fl-verdict ">(?:(?!</?div)[\s\S])*?'
+    + re.escape(html.escape(text("check.uncounted")))
+    + "</p></div>"
+)
 
 
 class Lesson(NamedTuple):
@@ -66,7 +73,7 @@ def lesson(nb: Any, name: str, records: Mapping[str, bytes]) -> Lesson:
     for cell in page.cells:
         cell["metadata"] = {}
         if cell["cell_type"] == "markdown":
-            cell["source"] = _text(cell["source"])
+            cell["source"] = BACK.sub("", _text(cell["source"]))
         if cell["cell_type"] != "code":
             continue
         shown = [_shown(output, name, records, scripts, styles, told) for output in cell["outputs"]]
@@ -122,6 +129,7 @@ def _shown(
     still = without_places(STYLE.sub(taken, _text(data["text/html"])))
     still = BOOK.sub(r'href="\1.html\2"', still)
     still = PICTURE.sub(lambda match: small(match[0]), still)
+    still = UNWRITTEN.sub(f'<p class="fl-needs">{WORDS["function"]}</p>', still)
     packed = records.get(data[VIEW]["model_id"]) if VIEW in data else None
     record = json.loads(gzip.decompress(packed)) if packed else {"kind": "none"}
     if record.get("kind") == "view":
@@ -191,9 +199,19 @@ def _folded(outputs: list[Any]) -> list[Any]:
 
 
 def _as_of_the_build(output: Any) -> Any:
-    """Return an output with a line that says that its report counts no answer of the reader."""
-    if "fl-card" in _html(output):
-        output["data"]["text/html"] += f'<p class="fl-needs">{WORDS["report"]}</p>'
+    """Return an output without what its report counts and stores, and with a line before it that says why."""
+    card = _html(output)
+    if "fl-card" in card:
+        state = {"title": "TITLE", "state": "STATE", "right": 0, "n": "ALL"}
+        counted = re.escape(text("report.state", **state)).replace("ALL", r"\d+")
+        counted = counted.replace("TITLE", r"([^<]*?)").replace("STATE", "[^<,]*")
+        card = re.sub(f"<h2>{counted}</h2>", r"<h2>\1</h2>", card)
+        of = re.escape(text("report.of", n=0, total="ALL")).replace("ALL", r"\d+")
+        card = re.sub(f" ?<em>{of}</em>", "", card)
+        fold = f"<details><summary>{text('report.all')}</summary>"
+        card = re.sub(re.escape(fold) + r"(?:(?!<details)[\s\S])*?</details>", "", card)
+        card = card.replace(text("report.file", path="fabriclab-progress.json"), "")
+        output["data"]["text/html"] = f'<p class="fl-needs">{WORDS["report"]}</p>{card}'
     return output
 
 
@@ -218,6 +236,7 @@ def program() -> str:
         "later": text("check.right", tries=text("check.tries", n="{n}")),
         "skipped": text("card.skipped"),
         "no_idea": text("card.no_idea"),
+        "commit": text("form.commit"),
     }
     page = (HERE / "static" / "page.js").read_text(encoding="utf-8")
     return f"(() => {{\n{view}\nconst WORDS = {json.dumps(words)};\n{page}}})();\n"

@@ -227,21 +227,45 @@ async function showView(place) {
     place.addEventListener("pointerdown", ({ target }) => (model.dragged = target.type === "range"));
     addEventListener("pointerup", () => (model.dragged = false));
     holdHead(place);
+    place.addEventListener("click", ({ target }) => { // what opens below the picture comes into sight
+      if (target.closest(".fl-icon[aria-expanded=true]")) requestAnimationFrame(() => place.querySelector(".fl-more").scrollIntoView({ block: "nearest" }));
+    });
     place.classList.toggle("fl-no-pin", record.shares_axes);
     const still = record.spec.controls.filter(({ name }) => record.axes[name].length < 2);
     for (const { name } of still)
-      for (const part of place.querySelectorAll(`[data-control="${name}"], [data-value="${name}"]`))
-        for (const input of part.closest(".fl-control").querySelectorAll("input, select, button")) input.disabled = true;
-    for (const button of place.querySelectorAll(".fl-button")) button.disabled = true;
+      for (const part of place.querySelectorAll(`[data-control="${name}"], [data-value="${name}"]`)) {
+        const box = part.closest(".fl-control");
+        box.classList.add("fl-off");
+        for (const input of box.querySelectorAll("input, select, button")) input.disabled = true;
+      }
     const need = [...still.map(({ label }) => label), ...record.spec.buttons.map(({ label }) => label)];
-    const fewer = record.fewer.some((name) => record.axes[name].length > 1);
-    const said = [fewer && WORDS.fewer.replace("{n}", record.frames.length), need.length && WORDS.need.replace("{list}", need.join(", "))];
-    if (said.some(Boolean)) note(place, said.filter(Boolean).join(" "));
+    const none = still.length === record.spec.controls.length && Object.values(record.axes).every((axis) => axis.length < 2);
+    if (need.length) sayWhatIsOff(place, none ? WORDS.one_state : WORDS.need.replace("{list}", need.join(", ")));
+    if (record.fewer.some((name) => record.axes[name].length > 1)) note(place, WORDS.fewer.replace("{n}", record.frames.length));
   } catch (error) { // the picture that was printed stays
     place.style.minHeight = "";
     note(place, WORDS.still);
     console.warn(error);
   }
+}
+
+// Above the controls, before anybody presses one that is off; and below them, where they stay in sight, when it is pressed.
+function sayWhatIsOff(place, sentence) {
+  const controls = place.querySelector(".fl-controls"), head = place.querySelector(".fl-head");
+  const line = (attributes) => Object.assign(document.createElement("p"), { className: "fl-needs", ...attributes });
+  const before = line({ textContent: sentence, id: `${place.dataset.view}-off` });
+  const told = line({ role: "alert" });
+  controls.before(before);
+  place.classList.add("fl-no-python");
+  for (const button of place.querySelectorAll(".fl-button")) button.setAttribute("aria-describedby", before.id);
+  place.addEventListener("click", (event) => {
+    const off = event.target.closest(".fl-button, .fl-off");
+    if (off) {
+      event.stopPropagation();
+      head.append(told);
+      told.textContent = WORDS.kernel;
+    } else if (event.target.closest(".fl-controls")) told.remove();
+  }, true);
 }
 
 // On a phone a card is taller than the screen: of its head, what stands above the controls scrolls away (page.css).
@@ -258,8 +282,12 @@ function holdHead(place) {
 function showQuestion(place) {
   const record = JSON.parse(place.querySelector("script").textContent);
   record.spec.words = WORDS.fixed;
+  if (record.asks === "guess") record.html = record.html.replace(`>${WORDS.commit}<`, `>${WORDS.commit_here}<`);
   mount(place, new Question(record, place));
-  if (!record.asks) for (const part of place.querySelectorAll("button, input")) part.disabled = true;
+  if (record.asks) return;
+  const parts = place.querySelectorAll("button, input");
+  for (const part of parts) part.disabled = true;
+  if (parts.length) place.prepend(Object.assign(document.createElement("p"), { className: "fl-needs", textContent: WORDS.kernel }));
 }
 
 // The list of pages begins with the page that is open in sight.
