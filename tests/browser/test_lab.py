@@ -112,6 +112,7 @@ def test_a_prediction_is_made_by_hand_and_revealed(chrome, place):
     page.close()
 
 
+@pytest.mark.alone
 def test_the_list_of_lessons_shows_its_pictures(chrome, place):
     page = opened(chrome, place[0], "index")
     pictures = "[...document.querySelectorAll('.jp-MarkdownOutput img')]"
@@ -136,6 +137,7 @@ def test_a_lesson_runs_from_top_to_bottom(chrome, place, lesson):
     page.close()
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_the_ring_is_stepped_by_hand(chrome, place):
     address, _ = place
@@ -159,6 +161,7 @@ def test_the_ring_is_stepped_by_hand(chrome, place):
     page.close()
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("way", sampled(["Tab and Enter", "click"], 2))
 @pytest.mark.parametrize(
     ("page_name", "anchor"), sampled([("glossary", "ring"), ("errata", "e13")], 2)
@@ -192,6 +195,7 @@ def test_a_term_and_a_statement_open_at_their_place(chrome, place, way, page_nam
     page.close()
 
 
+@pytest.mark.alone
 def test_keys_stay_with_the_control_that_has_the_focus(chrome, place, tmp_path):
     """JupyterLab takes single keys as commands: d d deletes a cell, an arrow goes to the next."""
     address, folder = place
@@ -264,6 +268,7 @@ def test_the_server_passes_each_message_on_at_once(root):
     assert said == [True, "open"]
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_a_saved_lesson_opens_again_with_its_pictures_and_says_what_to_do(chrome, place, root):
     address, folder = place

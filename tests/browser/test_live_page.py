@@ -695,6 +695,22 @@ def test_a_guess_is_stored_by_keyboard_alone(guess, in_haste):
     assert handles(guess) == pytest.approx(np.log10([100, 850, 2000]) / 5, abs=0.005)
 
 
+def test_an_answer_that_comes_late_leaves_what_was_typed_since(guess):
+    guess.evaluate(
+        """() => { const usual = window.python;
+          window.python = async (...asked) => {
+            await new Promise((done) => setTimeout(done, 300));
+            return usual(...asked);
+          } }"""
+    )
+    guess.focus("[name=low]")
+    for typed in ("1", "8,5", "20"):
+        guess.keyboard.type(typed)
+        guess.keyboard.press("Tab")
+    settled(guess)
+    assert numbers(guess) == [1.0, 8.5, 20.0]
+
+
 def test_an_empty_guess_is_not_stored_and_no_idea_is(guess):
     guess.click("[data-press=store]")
     settled(guess)

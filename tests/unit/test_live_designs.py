@@ -201,6 +201,16 @@ def test_what_demand_fails_on_is_drawn_with_two_rails():
     assert shown(found.words) in said.replace("leaf 0 of pod\u00a01", "leaf 0.1")
 
 
+def test_the_footer_explains_the_strokes_that_are_drawn_and_no_others():
+    double, edge = text("live.design.overloaded"), text("live.design.tightest")
+    view = live.design(TAPERED)
+    hint = view.set(requirement="demand").scene.hint
+    assert double in hint and edge not in hint
+    holds = next(v.requirement for v in designs.grade(TAPERED).verdicts if v.passed and v.links)
+    hint = view.set(requirement=holds).scene.hint
+    assert double not in hint and edge in hint
+
+
 def test_a_failed_switch_and_the_servers_that_it_cuts_off_have_crosses():
     scene = live.design(
         {**IN_RACKS, "arguments": {"hosts": 1024, "radix": 64}, "servers": 128}

@@ -27,6 +27,7 @@ from fabriclab.views.designs import (
     shape_words,
 )
 from fabriclab.views.live.widget import Choice, Control, Live, Table, live_view
+from fabriclab.views.plans import OVERLOADED, TIGHTEST, Mark
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, heading, lines, texts
 
 _WIDTH = 560.0  # of the picture [px]
@@ -144,16 +145,27 @@ def judged_scene(judged: Judged, requirement: str) -> Scene:
     said = located_words(mapped, verdict)
     shape = shape_words(mapped.plan)
     states = ", ".join(state_words(each) for each in judged.verdicts)
+    mark = mark_of(mapped, verdict)
     return Scene(
         said,
         Table(part_columns(mapped.plan, judged.verdicts)),
-        design_layers(drawing, mark_of(mapped, verdict)),
+        design_layers(drawing, mark),
         HEIGHT,
         alt=f"{said} {shape} {states}.",
-        hint=text("live.design.hint"),
+        hint=hint_words(mark),
         width=_WIDTH,
         side=Scene("", layers=list_layers(judged, requirement), height=HEIGHT, width=_SIDE),
     )
+
+
+def hint_words(mark: Mark | None) -> str:
+    """Return how a picture of a design is read, with the strokes of the mark that is drawn."""
+    strokes = []
+    if mark is not None and mark.bundles.size and mark.line_form == OVERLOADED:
+        strokes = [text("live.design.overloaded")]
+    elif mark is not None and mark.box_form == TIGHTEST:
+        strokes = [text("live.design.tightest")]
+    return " ".join([*strokes, text("live.design.hint")])
 
 
 def state_words(verdict: designs.Verdict) -> str:

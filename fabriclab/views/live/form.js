@@ -186,11 +186,13 @@ class Form {
     this.show();
   }
 
-  // A field in which somebody is typing is left alone; one that was only entered is selected, so that typing replaces it.
+  // A field in which somebody is typing, or whose text waits to be read, is left alone; one that was only entered is
+  // selected, so that typing replaces it.
   write(input, value) {
     const here = document.activeElement === input, typing = here && input.value !== (this.texts[input.name] || "");
     const text = value === null ? "" : written(value);
     if (typing && this.reading !== input.name) return;
+    if (this.queue.some(({ read }) => read === input.name)) return;
     input.value = this.texts[input.name] = text;
     if (here) input.select();
   }
