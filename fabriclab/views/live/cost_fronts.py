@@ -336,13 +336,18 @@ def network_layers(here: Offered) -> dict[str, Layer]:
 def offer_place(x: float, y: float, drawn: Floats) -> tuple[float, float, float]:
     """Return place and align of the offer's name beside its dot at x, y, clear of what is drawn (2, P). [px]."""
     wide = _LETTER * len(text("live.cost_front.is_offer"))
-    places = []
-    for below in (15.0, -15.0):
-        for left, align in ((x + 9, 0.0), (x - 9 - wide, 2.0)):
-            if y + below < _Y_ENDS[0] - 8:  # above the axis
-                met = crowding(left, y + below, wide, drawn, half=9.0)
-                places.append((met, (left if align == 0 else x - 9, y + below, align)))
-    return min(places, key=lambda place: place[0])[1]
+    right, left = (x + 9, 0.0), (x - 9, 2.0)  # where the name begins or ends, and how it is aligned
+    best, least = (*right, y - 15.0), np.inf
+    for height in (y + 15.0, y - 15.0):
+        if height > _Y_ENDS[0] - 8:  # it would lie on the axis
+            continue
+        for at, align in (right, left):
+            begin = at - align / 2 * wide
+            met = crowding(begin, height, wide, drawn, half=9.0)
+            if met < least:
+                best, least = (at, align, height), met
+    at, align, height = best
+    return at, height, align
 
 
 def change_name(percent: float) -> str:

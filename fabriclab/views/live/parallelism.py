@@ -548,7 +548,7 @@ def rest_name(state: State) -> str:
     """Return what the fullest GPU keeps besides state and activations: logits, gathered layers or both."""
     stage = int(state.kept.total.argmax())
     kept = [name for name in _REST if getattr(state.kept, name)[stage] > 0]
-    return text("live.parallelism.and").join(text(f"live.parallelism.{name}") for name in kept)
+    return text("word.and").join(text(f"live.parallelism.{name}") for name in kept)
 
 
 def narrow_words(bar: Layer, words: Layer) -> str:
