@@ -12,6 +12,7 @@ import pytest
 
 from fabriclab.course.grading import _clock
 from fabriclab.course.grading._clock import ProcessorClock
+from support.budgets import budget
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
 SPIN = """
@@ -172,4 +173,4 @@ def test_a_reading_costs_microseconds():
         begin = time.process_time()
         for _ in range(10_000):
             clock.read()
-        assert time.process_time() - begin < 0.1  # 1.0 us each on a quiet machine
+        assert time.process_time() - begin < budget(0.1)  # 1.0 us each on a quiet machine

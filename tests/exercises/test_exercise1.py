@@ -30,6 +30,7 @@ from fabriclab.course.judges.shared.calls import asker
 from fabriclab.course.questions import misconception
 from fabriclab.course.questions.files import message
 from fabriclab.texts import text
+from support.budgets import budget
 from support.exercise1_answers import (
     CROSS,
     GOOD_E,
@@ -199,7 +200,7 @@ def test_as_many_calls_as_are_allowed_take_less_than_the_limit_of_time():
     with Sandbox() as box:
         full = "import numpy as np\n" + bench(warm=0, rounds=750)
         record, _ = grade_cells(box, PRACTICE, find("ex1-a"), [full], "")
-        assert record["points"] == 20 and record["seconds"] < 4
+        assert record["points"] == 20 and record["seconds"] < budget(4)
 
 
 @contextlib.contextmanager
@@ -230,7 +231,8 @@ def test_a_right_answer_gets_full_marks_beside_other_programs(loops):
     with busy(loops), Graders(PRACTICE, Limits()) as made:
         found = dict(made.grade([("ex1-a", [[code]], "")]))[0]
     assert (found["points"], found["trouble"], found["said"]) == (20, "", [])
-    assert found["seconds"] < 2  # 0.2 on a quiet machine; a core that is shared has a cold cache
+    # 0.2 on a quiet machine; a core that is shared has a cold cache
+    assert found["seconds"] < budget(2)
 
 
 def test_a_case_that_failed_can_be_loaded_and_gives_the_same_number():
@@ -773,9 +775,9 @@ def test_feedback_comes_within_a_second(every):
                 begin = time.process_time()  # what other programs take does not count
                 verdict(id if id in RIGHT else "ex1-a", code)
                 took = time.process_time() - begin
-                if took < 1:
+                if took < budget(1):
                     break
-            assert took < 1
+            assert took < budget(1)
 
 
 # The notebook --------------------------------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ from fabriclab.course.questions import misconception
 from fabriclab.rdma import enums as e
 from fabriclab.texts import text
 from support import exercise3_answers as answers
+from support.budgets import budget
 from support.exercise3_answers import RIGHT, SOLVED, WRONG, but
 from support.exercise_books import (
     book_of,
@@ -305,7 +306,7 @@ def test_other_designs_do_so_behind_the_walls(name, box):
 @pytest.mark.alone
 def test_a_question_takes_a_part_of_the_limit_of_time(strict):
     record, _ = grade_cells(strict, PRACTICE, find("ex3-e"), [SETUP, SOLVED["ex3-e"]], "")
-    assert record["points"] == 28 and record["seconds"] < 4
+    assert record["points"] == 28 and record["seconds"] < budget(4)
 
 
 @pytest.mark.parametrize("name", sampled(answers.RIGHT_E, 3))

@@ -9,6 +9,7 @@ import pytest
 import fabriclab as fl
 from fabriclab import sdn
 from fabriclab.core import Flows
+from support.budgets import budget
 
 
 def by_arcs(fabric, flows):
@@ -92,7 +93,7 @@ def test_a_rollout_over_the_cluster_of_the_case_checks_each_step_in_ten_seconds(
     records = controller.apply(controller.plan())
     controller.undrain("spine 3")
     records += controller.apply(controller.plan())
-    assert time.process_time() - begin < 10
+    assert time.process_time() - begin < budget(10)
     assert hall.n_ranks == 1024 and len(records) == 66
     assert all(record.before.ok and record.after.ok for record in records)
 
@@ -105,7 +106,7 @@ def test_traffic_of_the_cluster_of_the_case_is_engineered_in_seconds():
     hurt = hall.without(cables=rng.choice(np.unique(inner // 2), 40, replace=False))
     begin = time.process_time()
     best = sdn.engineer(hurt, fl.metrics.permutation(hurt, 1))
-    assert time.process_time() - begin < 10
+    assert time.process_time() - begin < budget(10)
     assert best.is_proven
     assert best.part > fl.metrics.throughput(hurt, best.flows).part
 
